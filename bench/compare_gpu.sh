@@ -44,12 +44,14 @@ compare() {
   split="--params split --gradients bf16"
   BINADE_OPTIONS="$split --keep-activations 18"
   compare llama-masters 25 $llama --context 2048 --batch 8 --precision bf16 --params masters
+  head="--recipe delayed,head=true"
+  hidden="--recipe delayed,head=true,hidden=true"
   # The last ones also store SwiGLU's input in FP8, and keep more of the rest instead.
-  BINADE_OPTIONS="$split --fp8-head; $split --fp8-head --fp8-hidden --keep-activations 24"
+  BINADE_OPTIONS="$split $head; $split $hidden --keep-activations 24"
   compare llama-masters-fp8 35 $llama --context 2048 --batch 8 --precision fp8 --params masters
   BINADE_OPTIONS="$split --keep-activations 8"
   compare slice8b-masters 16 $slice8b --context 4096 --batch 4 --precision bf16 --params masters
-  BINADE_OPTIONS="$split --fp8-head; $split --fp8-head --fp8-hidden --keep-activations 8"
+  BINADE_OPTIONS="$split $head; $split $hidden --keep-activations 8"
   compare slice8b-masters-fp8 24 $slice8b --context 4096 --batch 4 --precision fp8 --params masters
   BINADE_OPTIONS=
   TORCH_OPTIONS="--mode eager"

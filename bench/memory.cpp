@@ -35,7 +35,8 @@ void measure(const Mode& mode) {
   const Tensor tokens = Tensor::empty({8, 1024}, DType::i64, Device::meta());
   const amp::Autocast autocast(mode.autocast.value_or(DType::bf16),
                                {.enabled = mode.autocast.has_value()});
-  const amp::QuantizedAutocast fp8(amp::RecipeState{.enabled = mode.fp8});
+  const amp::QuantizedAutocast fp8(
+      amp::RecipeState{.enabled = mode.fp8, .recipe = amp::recipes::delayed()});
   model.loss(tokens, tokens).backward();  // the first step creates gradients and FP8 histories
   adam.zero_grad();
   const double before = live(Category::activations);

@@ -26,7 +26,7 @@ struct Mode {
   std::optional<DType> autocast;
   bool scaler = false;
   bool tf32 = false;
-  std::optional<amp::Recipe> fp8 = {};
+  std::optional<amp::Recipe> recipe = {};
 };
 
 std::vector<Mode> all_modes() {
@@ -34,9 +34,8 @@ std::vector<Mode> all_modes() {
           {"tf32", {}, false, true},
           {"bf16", DType::bf16},
           {"fp16", DType::f16, true},
-          {"fp8-delayed", DType::bf16, false, false, amp::Recipe{.history = 16}},
-          {"fp8-current", DType::bf16, false, false,
-           amp::Recipe{.scaling = amp::Fp8Scaling::current}}};
+          {"fp8-delayed", DType::bf16, false, false, amp::recipes::delayed()},
+          {"fp8-current", DType::bf16, false, false, amp::recipes::current()}};
 }
 
 struct Text {
@@ -76,8 +75,8 @@ Tensor loss_of(nn::GPT& model, const Mode& mode, const Tensor& data) {
                                {.enabled = mode.autocast.has_value()});
   const amp::MatmulPrecisionGuard matmul(mode.tf32 ? amp::MatmulPrecision::high
                                                    : amp::MatmulPrecision::highest);
-  const amp::QuantizedAutocast fp8(amp::RecipeState{.enabled = mode.fp8.has_value(),
-                                           .recipe = mode.fp8.value_or(amp::Recipe{})});
+  const amp::QuantizedAutocast quantized(amp::RecipeState{
+      .enabled = mode.recipe.has_value(), .recipe = mode.recipe.value_or(amp::Recipe{})});
   return model.loss(slice(data, 1, 0, context), slice(data, 1, 1, context + 1));
 }
 

@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
-  return binade::fuzz::mutate_json(data, size, max_size, seed,
-                                   {"layers", "bf16", "module", "step", "harm", "fp8_scaling",
-                                    "block", "dgrad", "blocks.0.mlp.up"});
+  return binade::fuzz::mutate_json(
+      data, size, max_size, seed,
+      {"layers", "bf16", "module", "step", "harm", "recipe", "fp8_scaling", "block",
+       "row, eps = 1e-6", "dgrad", "blocks.0.mlp.up"});
 }

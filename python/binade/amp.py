@@ -1,4 +1,5 @@
-"""Mixed precision with PyTorch's names: autocast and GradScaler; FP8 by recipe; explain."""
+"""Mixed precision with PyTorch's names: autocast and GradScaler; quantized training by recipe;
+explain."""
 
 import contextlib
 import functools
@@ -6,7 +7,7 @@ import threading
 
 from . import _binade
 from ._binade import (  # noqa: F401
-    Policy, StepReport, Tensor, get_autocast_dtype, is_autocast_enabled)
+    Policy, Recipe, StepReport, Tensor, get_autocast_dtype, is_autocast_enabled)
 
 _thread = threading.local()
 
@@ -82,46 +83,33 @@ class matmul_precision(_Scoped):
         return _binade._matmul_precision(self._precision if enabled else "highest")
 
 
-class Fp8Recipe(_binade._Fp8Recipe):
-    """How linear layers scale what they convert to FP8.
-
-    scaling: "delayed", "current", "row", "block" or "mx". format: "hybrid" (e4m3, gradients e5m2)
-    or "e4m3". Other options: history, most_recent, margin (delayed); power_of_two, eps (current,
-    row); forward, dgrad, wgrad; head, hidden; skip_first, skip_last, exclude; fast_accumulation.
-
-    >>> import binade as bn
-    >>> bn.amp.Fp8Recipe("mx").scaling
-    'mx'
-    """
-
-    def __init__(self, scaling="delayed", format="hybrid", **options):
-        super().__init__()
-        self.scaling, self.format = scaling, format
-        for name, value in options.items():
-            if name.startswith("_") or not hasattr(self, name):
-                raise TypeError(f"Fp8Recipe has no option {name!r}")
-            setattr(self, name, value)
-        self.check()
-
-
-class fp8_autocast(_Scoped):
-    """Linear layers inside run their matmuls in FP8.
+class quantized_autocast(_Scoped):
+    """Linear layers inside run by a recipe: a Recipe or its text.
 
     >>> import binade as bn
     >>> layer = bn.nn.Linear(32, 32)
-    >>> with bn.amp.fp8_autocast(fp8_recipe=bn.amp.Fp8Recipe("current")):
+    >>> with bn.amp.quantized_autocast("delayed, history = 4"):
     ...     y = layer(bn.ones(4, 32))
     >>> y.shape
     (4, 32)
+    >>> bn.amp.Recipe("delayed, history = 16")
+    Recipe('delayed')
     """
 
-    def __init__(self, enabled=True, fp8_recipe=None):
+    def __init__(self, recipe="delayed", enabled=True):
         super().__init__()
-        recipe = Fp8Recipe(fp8_recipe) if isinstance(fp8_recipe, str) else fp8_recipe
-        self._enabled, self._recipe = enabled, recipe or Fp8Recipe()
+        self._recipe = Recipe(recipe) if isinstance(recipe, str) else recipe
+        self._enabled = enabled
 
     def _make(self, enabled):
-        return _binade._fp8_autocast(self._enabled and enabled, self._recipe)
+        return _binade._quantized_autocast(self._enabled and enabled, self._recipe)
+
+
+class fp8_autocast(quantized_autocast):
+    """quantized_autocast with the arguments of Transformer Engine's function of this name."""
+
+    def __init__(self, enabled=True, fp8_recipe=None):
+        super().__init__("delayed" if fp8_recipe is None else fp8_recipe, enabled)
 
 
 class GradScaler:

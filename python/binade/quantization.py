@@ -5,10 +5,11 @@ import numpy
 from . import _binade, formats
 from ._binade import Tensor
 from ._creation import asarray
+from .amp import Recipe
 
-# Names of complete arrangements: the scaling, and the format it implies.
+# Names of complete arrangements: the recipe, and the format it implies.
 _NAMED = {"mxfp8": ("mx", "e4m3"), "mxfp8_e5m2": ("mx", "e5m2"), "mxfp4": ("mx", "e2m1")}
-_SCALINGS = ("none", "delayed", "current", "row", "block", "mx")
+_RECIPES = ("delayed", "current", "row", "block", "mx")
 
 
 class Quantization:
@@ -31,35 +32,41 @@ class Quantization:
 
 
 def _arrangement(recipe, format):
-    """Scaling, format and options of a recipe: a name, a format's name, or an amp.Fp8Recipe."""
+    """The Recipe, or None for values without scales, and the format that was asked for."""
     if not isinstance(recipe, str):
-        return recipe.scaling, format or "e4m3", recipe
-    if recipe in _SCALINGS:
-        return recipe, format or "e4m3", None
+        return recipe, format
+    if recipe in _RECIPES or "," in recipe or "=" in recipe:
+        return Recipe(recipe), format
+    if recipe == "none":
+        return None, format or "e4m3"
     if recipe not in _NAMED and recipe not in [known.name for known in formats.all]:
         _binade._fail("quantize", argument="recipe", found=repr(recipe), expected="one of " + ", ".join(
-            (*_SCALINGS, *_NAMED, *(known.name for known in formats.all))))
-    scaling, implied = _NAMED.get(recipe) or ("none", recipe)
+            ("none", *_RECIPES, *_NAMED, *(known.name for known in formats.all))))
+    name, implied = _NAMED.get(recipe) or (None, recipe)
     if format not in (None, implied):
         _binade._fail("quantize", argument="format", expected=f"{implied}, which {recipe} implies",
                       found=str(format))
-    return scaling, implied, None
+    return Recipe(name) if name else None, implied
 
 
-def _delayed_scale(amax, format, margin):
+def _delayed_scale(amax, format, rule, margin):
     """The scale a delayed recipe derives from an amax, in f32."""
     if amax == 0 or not numpy.isfinite(amax):
         return 1.0
-    return float(numpy.ldexp(numpy.float32(formats.get(format).max) / numpy.float32(amax), -margin))
+    scale = numpy.ldexp(numpy.float32(formats.get(format).max) / numpy.float32(amax), -margin)
+    if rule == "power_of_two":
+        scale = numpy.ldexp(0.5, numpy.frexp(scale)[1])
+    return float(scale)
 
 
-def quantize(array, recipe="current", format=None, *, role="activation", scale=None, amax=None,
+def quantize(array, recipe="current", format=None, *, role="input", scale=None, amax=None,
              power_of_two=None, eps=None):
     """Quantizes a NumPy array, a torch tensor or a Binade tensor.
 
-    recipe: "none" (scale 1), "delayed" (from `scale` or `amax`), "current", "row", "block", "mx",
-    "mxfp8", "mxfp8_e5m2", "mxfp4", the name of a format (unscaled), or an amp.Fp8Recipe.
-    format: "e4m3" by default. role: "weight" chooses the groups of weights for "block".
+    recipe: "none" (scale 1), the name of a format (unscaled), "mxfp8", "mxfp8_e5m2", "mxfp4", or
+    an amp.Recipe or its text: "delayed" (from `scale` or `amax`), "current", "row", "block", "mx",
+    "row, eps = 1e-6". role: "input", "weight" or "gradient", which a recipe may treat in different
+    ways. format: by default the recipe's. power_of_two and eps override the recipe's.
 
     >>> import binade as bn, numpy as np
     >>> q = bn.quantize(np.array([[1.0, 0.5, 1e-9, 100.0]], np.float32), "current")
@@ -68,29 +75,29 @@ def quantize(array, recipe="current", format=None, *, role="activation", scale=N
     >>> q.values[0, 3]
     np.float32(100.0)
     """
-    scaling, format, options = _arrangement(recipe, format)
+    recipe, format = _arrangement(recipe, format)
+    usual, group, rule, recipe_eps, margin = \
+        (format, (0, 0), "largest", 0.0, None) if recipe is None else _binade._tensor_recipe(recipe, role)
+    format = format or usual
     x = asarray(array.detach() if hasattr(array, "detach") else array)
     shape = x.shape
     if x.numel() == 0:
         return _empty(x, array, format)
     flat = x.cpu().float().reshape((-1, shape[-1]) if x.ndim > 0 else (1, 1)).contiguous()
-    margin = 0 if options is None else options.margin
-    if scaling == "none":
+    mx = rule == "mx_floor"
+    if power_of_two is not None and not mx:
+        rule = "power_of_two" if power_of_two else "largest"
+    if recipe is None:
         scale = 1.0
-    elif scaling == "delayed" and scale is None:
+    elif margin is not None and scale is None:
         amax = flat.abs().max().item() if amax is None else amax
-        scale = _delayed_scale(amax, format, margin)
+        scale = _delayed_scale(amax, format, rule, margin)
     if scale is not None and not 0 < numpy.float32(scale) < numpy.inf:
         _binade._fail("quantize", argument="scale", expected="a finite number more than 0",
                       found=str(scale))
-    if power_of_two is None:
-        power_of_two = options.power_of_two if options is not None else scaling == "block"
-    if eps is None:
-        eps = options.eps if options is not None else 0.0
-    group = (0, 0) if scaling == "none" else _binade._scale_group(scaling, role)
     codes, scales, values, sqnr, saturated, underflowed = _binade._quantize(
-        flat, format, *group, scaling == "mx", power_of_two, eps, scale)
-    scales = formats.codes_array(scales, "e8m0") if scaling == "mx" else scales.numpy()
+        flat, format, group, rule, recipe_eps if eps is None else eps, scale)
+    scales = formats.codes_array(scales, "e8m0") if mx and scale is None else scales.numpy()
     values = values.reshape(shape)
     return Quantization(formats.codes_array(codes, format).reshape(shape), scales,
                         _like(values, array), sqnr, saturated, underflowed, format, group)

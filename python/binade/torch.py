@@ -29,7 +29,7 @@ class _QuantizedLinear:
 
     def __call__(self, x):
         weight = _FakeQuantize.apply(self.layer.weight, self.recipe, self.format, "weight")
-        x = _FakeQuantize.apply(x, self.recipe, self.format, "activation")
+        x = _FakeQuantize.apply(x, self.recipe, self.format, "input")
         return torch.nn.functional.linear(x, weight, self.layer.bias)
 
 

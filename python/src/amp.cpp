@@ -1,9 +1,15 @@
 #include <nanobind/stl/map.h>
+
+#include <filesystem>
+
 #include "binade/amp/autocast.h"
-#include "binade/amp/recipe/state.h"
 #include "binade/amp/grad_scaler.h"
 #include "binade/amp/policy.h"
+#include "binade/amp/recipe/layer_scales.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/amp/trace.h"
+#include "binade/io/file.h"
 #include "bindings.h"
 #include "enums.h"
 #include "scope.h"
@@ -13,11 +19,13 @@ namespace {
 
 using amp::Recipe;
 
-amp::Fp8Format parse_format(const std::string& text) {
-  if (text == "hybrid") return amp::Fp8Format::hybrid;
-  if (text == "e4m3") return amp::Fp8Format::e4m3;
-  fail("Recipe",
-       {.argument = "format", .expected = "hybrid or e4m3", .found = "'" + text + "'"});
+std::string read_recipe_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    fail("Recipe", {.argument = "text",
+                    .expected = "delayed, current, row, block, mx or a file, and fields after it",
+                    .found = "'" + path + "'"});
+  return io::read_text(path, "recipe", 1 << 20);
 }
 
 amp::MatmulPrecision parse_precision(const std::string& text) {
@@ -91,40 +99,37 @@ void bind_autocast(nb::module_& m) {
       "program"_a);
 }
 
-void bind_fp8(nb::module_& m) {
-  nb::class_<Recipe>(m, "_Fp8Recipe")
-      .def(nb::init<>())
-      .def_prop_rw(
-          "scaling", [](const Recipe& self) { return std::string(amp::name(self.scaling)); },
-          [](Recipe& self, const std::string& text) {
-            self.scaling = amp::parse_fp8_scaling(text);
-          })
-      .def_prop_rw(
-          "format",
-          [](const Recipe& self) {
-            return self.format == amp::Fp8Format::hybrid ? "hybrid" : "e4m3";
+void bind_recipe(nb::module_& m) {
+  nb::class_<Recipe>(m, "Recipe",
+                     "How linear layers quantize their operands, from its text: a name or a file, "
+                     "and fields that differ. str() is the text.")
+      .def(
+          "__init__",
+          [](Recipe* self, const std::string& text) {
+            new (self) Recipe(amp::parse_recipe(text, {.read_file = read_recipe_file}));
           },
-          [](Recipe& self, const std::string& text) { self.format = parse_format(text); })
-      .def_rw("history", &Recipe::history)
-      .def_rw("most_recent", &Recipe::most_recent)
-      .def_rw("margin", &Recipe::margin)
-      .def_rw("power_of_two", &Recipe::power_of_two)
-      .def_rw("eps", &Recipe::eps)
-      .def_rw("forward", &Recipe::forward)
-      .def_rw("dgrad", &Recipe::dgrad)
-      .def_rw("wgrad", &Recipe::wgrad)
-      .def_rw("fast_accumulation", &Recipe::fast_accumulation)
-      .def_rw("head", &Recipe::head)
-      .def_rw("hidden", &Recipe::hidden)
-      .def_rw("skip_first", &Recipe::skip_first)
-      .def_rw("skip_last", &Recipe::skip_last)
-      .def_rw("exclude", &Recipe::exclude)
-      .def("check", &Recipe::check);
+          "text"_a = "delayed")
+      .def_ro("name", &Recipe::name)
+      .def("__str__", [](const Recipe& self) { return amp::to_text(self); })
+      .def("__repr__",
+           [](const Recipe& self) {
+             const nb::str text(amp::to_text(self).c_str());
+             return "Recipe(" + nb::cast<std::string>(nb::repr(text)) + ")";
+           })
+      .def(
+          "__eq__",
+          [](const Recipe& self, nb::handle other) {
+            return nb::isinstance<Recipe>(other) && self == nb::cast<const Recipe&>(other);
+          },
+          "other"_a.none())
+      .def("__hash__",
+           [](const Recipe& self) { return nb::hash(nb::str(amp::to_text(self).c_str())); });
+  m.def("_current_buffer_name", &amp::current_buffer_name, "saved"_a);
   m.def(
-      "_fp8_autocast",
+      "_quantized_autocast",
       [](bool enabled, const Recipe& recipe) {
-        recipe.check();
-        return Scope::of<amp::QuantizedAutocast>(amp::RecipeState{.enabled = enabled, .recipe = recipe});
+        return Scope::of<amp::QuantizedAutocast>(
+            amp::RecipeState{.enabled = enabled, .recipe = recipe});
       },
       "enabled"_a, "recipe"_a);
 }
@@ -176,7 +181,7 @@ void bind_scaler(nb::module_& m) {
 void bind_amp(nb::module_& m) {
   bind_policy(m);
   bind_autocast(m);
-  bind_fp8(m);
+  bind_recipe(m);
   nb::class_<amp::Steppable>(m, "_Steppable");
   bind_scaler(m);
 }

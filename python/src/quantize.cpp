@@ -1,24 +1,26 @@
 #include "binade/ops/quantized/quantize.h"
 
 #include <cmath>
+#include <cstring>
 
-#include "binade/amp/recipe/layer_scales.h"
+#include "binade/amp/recipe/recipe.h"
 #include "binade/backend/quantize_scale.h"
 #include "binade/base/parallel.h"
 #include "bindings.h"
 #include "codec.h"
 
-// binade.quantize: FP8 through the engine's own kernels; other formats by the same scaling rules.
+// binade.quantize: e4m3 and e5m2 through the engine's own kernels; other formats by the same rules.
 namespace binade::python {
 namespace {
 
 struct Request {
   std::string format = "e4m3";
   ScaleGroup group = {};
-  bool mx = false;
-  bool power_of_two = false;
+  amp::ScaleRule rule = amp::ScaleRule::largest;
   double eps = 0;
   std::optional<double> scale;  // given: one scale for the tensor, as delayed recipes have
+
+  bool is_mx() const { return !scale && rule == amp::ScaleRule::mx_floor; }
 };
 
 struct Result {
@@ -26,12 +28,13 @@ struct Result {
 };
 
 Result by_engine(const Tensor& x, const Request& request, DType dtype) {
-  const Quantized q = request.scale ? quantize(x, *request.scale, dtype)
-                                    : quantize(x, {.dtype = dtype,
-                                                   .group = request.group,
-                                                   .mx = request.mx,
-                                                   .power_of_two = request.power_of_two,
-                                                   .eps = request.eps});
+  const amp::TensorRecipe recipe{
+      .format = amp::format_of(dtype),
+      .group = request.group,
+      .scale = request.is_mx() ? formats::spec::e8m0 : formats::spec::f32,
+      .rule = request.rule,
+      .eps = request.eps};
+  const Quantized q = request.scale ? quantize(x, *request.scale, dtype) : quantize(x, recipe);
   return {q.data, q.scale_inv, dequantize(q)};
 }
 
@@ -46,17 +49,18 @@ class GroupEncoder {
     uint8_t code;  // of MX
   };
   Scale choose(float amax) {
-    if (request_.mx) {
+    if (request_.is_mx()) {
       mx_ = backend::mx_scale(amax, codec_.format->max_exponent());
       return {backend::scale_inv_value(mx_.code), mx_.code};
     }
-    scale_ = request_.scale
-                 ? static_cast<float>(*request_.scale)
-                 : backend::scale_for(amax, static_cast<float>(codec_.format->max()),
-                                      {.eps = request_.eps, .power_of_two = request_.power_of_two});
+    scale_ = request_.scale ? static_cast<float>(*request_.scale)
+                            : backend::scale_for(
+                                  amax, static_cast<float>(codec_.format->max()),
+                                  {.eps = request_.eps,
+                                   .power_of_two = request_.rule == amp::ScaleRule::power_of_two});
     return {1 / scale_, 0};
   }
-  float apply(float x) const { return request_.mx ? mx_.apply(x) : x * scale_; }
+  float apply(float x) const { return request_.is_mx() ? mx_.apply(x) : x * scale_; }
 
  private:
   const Request& request_;
@@ -65,14 +69,28 @@ class GroupEncoder {
   float scale_ = 1;
 };
 
+// Finite values saturate. Infinities do not pass unseen: they stay infinite, or become NaN in a
+// format without infinities; a format without NaN has nothing but its largest number.
+Tensor encode_saturating(const Tensor& x, const Codec& codec) {
+  Tensor codes = encode(x, codec, {.overflow = formats::Overflow::saturate});
+  const Tensor special = encode(x, codec, {.overflow = formats::Overflow::special});
+  const auto* values = static_cast<const float*>(x.raw_data());
+  const auto* from = static_cast<const char*>(special.raw_data());
+  auto* to = static_cast<char*>(codes.raw_data());
+  const size_t size = size_of(codes.dtype());
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const size_t at = static_cast<size_t>(i) * size;
+    if (std::isinf(values[i])) std::memcpy(to + at, from + at, size);
+  }
+  return codes;
+}
+
 Result by_codec(const Tensor& x, const Request& request, const Codec& codec) {
-  const ScaleGroup group = request.mx      ? ScaleGroup{1, backend::mx_group}
-                           : request.scale ? ScaleGroup{}
-                                           : request.group;
+  const ScaleGroup group = request.scale ? ScaleGroup{} : request.group;
   const ScaleGroup sized = sized_group(x.shape(), group);
   const Shape groups = scale_shape(x.shape(), group);
   Tensor scaled = Tensor::empty(x.shape(), DType::f32);
-  Tensor scale_inv = Tensor::empty(groups, request.mx ? DType::u8 : DType::f32);
+  Tensor scale_inv = Tensor::empty(groups, request.is_mx() ? DType::u8 : DType::f32);
   Tensor factors = Tensor::empty(x.shape(), DType::f32);
   const auto* from = static_cast<const float*>(x.raw_data());
   auto* to = static_cast<float*>(scaled.raw_data());
@@ -90,7 +108,7 @@ Result by_codec(const Tensor& x, const Request& request, const Codec& codec) {
           amax = backend::larger(amax, from[row * columns + column]);
       }
       const GroupEncoder::Scale scale = encoder.choose(amax);
-      if (request.mx) {
+      if (request.is_mx()) {
         static_cast<uint8_t*>(scale_inv.raw_data())[index] = scale.code;
       } else {
         static_cast<float*>(scale_inv.raw_data())[index] = scale.scale_inv;
@@ -103,7 +121,7 @@ Result by_codec(const Tensor& x, const Request& request, const Codec& codec) {
       }
     }
   });
-  const Tensor codes = encode(scaled, codec, {.overflow = formats::Overflow::saturate});
+  const Tensor codes = encode_saturating(scaled, codec);
   Tensor values = decode(codes, codec);
   auto* value = static_cast<float*>(values.raw_data());
   parallel_for(values.numel(), 4096, [&](int64_t begin, int64_t end) {
@@ -151,7 +169,7 @@ nb::tuple quantize_python(const Tensor& x, const Request& request) {
   {
     const nb::gil_scoped_release no_gil;
     const Codec& chosen = codec(request.format);
-    const bool has_kernels = is_fp8(chosen.dtype);
+    const bool has_kernels = is_quantized(chosen.dtype);
     result = has_kernels ? by_engine(x, request, chosen.dtype) : by_codec(x, request, chosen);
     error = measure(x, result, chosen);
   }
@@ -160,12 +178,41 @@ nb::tuple quantize_python(const Tensor& x, const Request& request) {
 }
 
 amp::Role parse_role(const std::string& name) {
-  if (name == "activation") return amp::Role::input;
-  if (name == "weight") return amp::Role::weight;
-  if (name == "gradient") return amp::Role::gradient;
-  fail("quantize", {.argument = "role",
-                    .expected = "activation, weight or gradient",
-                    .found = "'" + name + "'"});
+  for (const amp::Role role : {amp::Role::input, amp::Role::weight, amp::Role::gradient}) {
+    if (amp::name(role) == name) return role;
+  }
+  fail("quantize",
+       {.argument = "role", .expected = "input, weight or gradient", .found = "'" + name + "'"});
+}
+
+const amp::TensorRecipe& tensor_of(const amp::Recipe& recipe, const std::string& role) {
+  const std::optional<amp::TensorRecipe>& tensor = recipe.tensors[parse_role(role)];
+  if (!tensor)
+    fail(
+        "quantize",
+        {.argument = "recipe", .expected = "one that quantizes the role " + role, .found = "none"});
+  return *tensor;
+}
+
+constexpr std::pair<amp::ScaleRule, const char*> rules[] = {
+    {amp::ScaleRule::largest, "largest"},
+    {amp::ScaleRule::power_of_two, "power_of_two"},
+    {amp::ScaleRule::mx_floor, "mx_floor"}};
+
+std::string rule_name(amp::ScaleRule rule) {
+  for (const auto& [value, name] : rules) {
+    if (value == rule) return name;
+  }
+  return {};
+}
+
+amp::ScaleRule parse_rule(const std::string& text) {
+  for (const auto& [value, name] : rules) {
+    if (text == name) return value;
+  }
+  fail("quantize", {.argument = "rule",
+                    .expected = "largest, power_of_two or mx_floor",
+                    .found = "'" + text + "'"});
 }
 
 }  // namespace
@@ -173,26 +220,27 @@ amp::Role parse_role(const std::string& name) {
 void bind_quantize(nb::module_& m) {
   m.def(
       "_quantize",
-      [](const Tensor& x, const std::string& format, int64_t rows, int64_t columns, bool mx,
-         bool power_of_two, double eps, std::optional<double> scale) {
+      [](const Tensor& x, const std::string& format, std::pair<int64_t, int64_t> group,
+         const std::string& rule, double eps, std::optional<double> scale) {
         return quantize_python(x, {.format = format,
-                                   .group = {rows, columns},
-                                   .mx = mx,
-                                   .power_of_two = power_of_two,
+                                   .group = {group.first, group.second},
+                                   .rule = parse_rule(rule),
                                    .eps = eps,
                                    .scale = scale});
       },
-      "x"_a, "format"_a, "rows"_a, "columns"_a, "mx"_a, "power_of_two"_a, "eps"_a,
-      "scale"_a.none());
+      "x"_a, "format"_a, "group"_a, "rule"_a, "eps"_a, "scale"_a.none());
+  // How a recipe quantizes a role: format, group, rule, eps, and the margin of delayed scales.
   m.def(
-      "_scale_group",
-      [](const std::string& scaling, const std::string& role) {
-        amp::Recipe recipe;
-        recipe.scaling = amp::parse_fp8_scaling(scaling);
-        const ScaleGroup group = amp::scale_group(recipe, parse_role(role));
-        return std::pair(group.rows, group.columns);
+      "_tensor_recipe",
+      [](const amp::Recipe& recipe, const std::string& role) {
+        const amp::TensorRecipe& tensor = tensor_of(recipe, role);
+        const std::optional<int> margin =
+            tensor.is_delayed() ? std::optional(tensor.delayed().margin) : std::nullopt;
+        return nb::make_tuple(std::string(tensor.format.name),
+                              std::pair(tensor.group.rows, tensor.group.columns),
+                              rule_name(tensor.rule), tensor.eps, margin);
       },
-      "scaling"_a, "role"_a);
+      "recipe"_a, "role"_a);
 }
 
 }  // namespace binade::python

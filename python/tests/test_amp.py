@@ -91,12 +91,13 @@ def test_scaler_state():
     assert scaler.get_growth_factor() == 2 and scaler.get_growth_interval() == 2000
 
 
-@pytest.mark.parametrize("scaling", ["delayed", "current", "row", "block", "mx"])
-def test_fp8_recipes_round_operands(scaling):
+@pytest.mark.parametrize("recipe", ["delayed", "current", "row", "block", "mx",
+                                    'row, matmuls = ["forward"], eps = 1e-6'])
+def test_recipes_round_operands(recipe):
     layer = bn.nn.Linear(64, 64, bias=False)
     x = bn.randn(32, 64, seed=1)
     exact = layer(x).detach().numpy()
-    with bn.amp.fp8_autocast(fp8_recipe=bn.amp.Fp8Recipe(scaling)):
+    with bn.amp.quantized_autocast(recipe):
         y = layer(x)
         y.sum().backward()
     error = np.abs(y.detach().numpy() - exact).max() / np.abs(exact).max()
@@ -104,37 +105,64 @@ def test_fp8_recipes_round_operands(scaling):
     assert layer.weight.grad is not None
 
 
-def test_fp8_state_is_saved():
+def test_fp8_autocast_has_the_arguments_of_transformer_engine():
+    layer, x = bn.nn.Linear(32, 32), bn.randn(8, 32, seed=1)
+    exact = layer(x).tolist()
+    with bn.amp.fp8_autocast(enabled=False):
+        assert layer(x).tolist() == exact
+    with bn.amp.fp8_autocast(enabled=True, fp8_recipe="current"):
+        y = layer(x).tolist()
+    with bn.amp.quantized_autocast(bn.amp.Recipe("current")):
+        assert layer(x).tolist() == y != exact
+    with bn.amp.quantized_autocast("current", enabled=False):
+        assert layer(x).tolist() == exact
+
+
+def test_delayed_scales_are_saved():
     layer = bn.nn.Linear(16, 16)
-    with bn.amp.fp8_autocast(fp8_recipe="delayed"):
+    with bn.amp.quantized_autocast("delayed"):
         layer(bn.ones(16, 16)).sum().backward()
     state = layer.state_dict()
-    assert any(name.startswith("fp8.") for name in state)
-    other = bn.nn.Linear(16, 16)
-    other.load_state_dict(state)
-    assert set(other.state_dict()) == set(state)
+    assert any(name.startswith("scales.") for name in state)
+    earlier = {name.replace("scales.", "fp8."): value for name, value in state.items()}
+    for names in (state, earlier):
+        other = bn.nn.Linear(16, 16)
+        other.load_state_dict(names)
+        assert set(other.state_dict()) == set(state)
 
 
-def test_fp8_state_of_a_model_is_saved():
+def test_delayed_scales_of_a_model_are_saved():
     sizes = dict(layers=1, width=16, heads=2, vocab=32, context=16)
     model, other = bn.nn.GPT(**sizes), bn.nn.GPT(**sizes)
     tokens = bn.zeros(1, 16, dtype=bn.i64)
-    with bn.amp.fp8_autocast():
+    with bn.amp.quantized_autocast():
         model.loss(tokens, tokens).backward()
     other.load_state_dict(model.state_dict())
     assert set(other.state_dict()) == set(model.state_dict())
-    assert any(".fp8." in name for name in other.state_dict())
+    assert any(".scales." in name for name in other.state_dict())
 
 
-def test_recipe_options():
-    recipe = bn.amp.Fp8Recipe("delayed", history=4, margin=1, exclude=["head"])
-    assert recipe.history == 4 and recipe.exclude == ["head"]
-    with pytest.raises(TypeError, match="no option"):
-        bn.amp.Fp8Recipe(histroy=4)
-    with pytest.raises(bn.Error):
-        bn.amp.Fp8Recipe("delayed", history=0)
-    with pytest.raises(bn.Error):
-        bn.amp.Fp8Recipe("nonsense")
+def test_recipes_are_texts(tmp_path):
+    recipe = bn.amp.Recipe('delayed, history = 4, margin = 1, exclude = ["head"]')
+    assert recipe.name == "delayed"
+    assert bn.amp.Recipe(str(recipe)) == recipe and hash(bn.amp.Recipe(str(recipe))) == hash(recipe)
+    assert eval(repr(recipe), {"Recipe": bn.amp.Recipe}) == recipe
+    assert recipe != bn.amp.Recipe("delayed, history = 4") and recipe != "delayed"
+    assert str(bn.amp.Recipe()) == "delayed" and bn.amp.Recipe() == bn.amp.Recipe("delayed")
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "block"\nname = "mine"\n[gradient]\nformat = "e4m3"\n')
+    mine = bn.amp.Recipe(str(file))
+    assert mine.name == "mine" and bn.amp.Recipe(str(mine)) == mine
+
+
+@pytest.mark.parametrize("text, word", [
+    ("delayed, histroy = 4", "histroy"), ("delayed, history = 0", "history"),
+    ("nonsense", "nonsense"), ("row, hidden = true", "hidden"), ("row, head", "TOML")])
+def test_wrong_recipes_are_refused(text, word):
+    with pytest.raises(bn.Error, match=word):
+        bn.amp.Recipe(text)
+    with pytest.raises(bn.Error, match=word):
+        bn.amp.quantized_autocast(text)
 
 
 def test_autocast_knows_its_devices():

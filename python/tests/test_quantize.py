@@ -63,9 +63,25 @@ def test_counts():
 
 def test_delayed_scales_come_from_an_amax():
     x = data()
-    q = bn.quantize(x, bn.amp.Fp8Recipe("delayed", margin=1), amax=1.0)
+    q = bn.quantize(x, bn.amp.Recipe("delayed, margin = 1"), amax=1.0)
     assert q.scales.item() == pytest.approx(2 / 448) and q.saturated > 0
     assert bn.quantize(x, "delayed", scale=4.0).scales.item() == 0.25
+    q = bn.quantize(x, 'delayed, input.rule = "power_of_two"', amax=3.0)
+    assert q.scales.item() == 1 / 128  # 448 / 3, rounded down to a power of two
+
+
+def test_recipes_know_roles():
+    x = data(256, 256)
+    recipe = bn.amp.Recipe('block, gradient.group = [1, 64], weight.rule = "largest"')
+    assert bn.quantize(x, recipe).scales.shape == (256, 2)
+    assert bn.quantize(x, recipe, role="weight").scales.shape == (2, 2)
+    q = bn.quantize(x, recipe, role="gradient")
+    assert q.scales.shape == (256, 4) and q.format == "e5m2"
+    assert bn.quantize(x, recipe, "e2m1", role="gradient").format == "e2m1"
+    exact = bn.quantize(x, "row, eps = 1000")
+    assert np.allclose(exact.scales, 1000 / 448)
+    with pytest.raises(bn.Error, match="gradient"):
+        bn.quantize(x, 'row, matmuls = ["forward"], gradient = false', role="gradient")
 
 
 def test_shapes_and_tensors():
@@ -110,6 +126,7 @@ def test_values_that_are_not_finite(recipe):
         assert not np.isnan(q.sqnr)
     if recipe != "mxfp4" and recipe != "e2m1":  # e2m1 has no NaN
         assert np.isnan(q.values[0, 0])
+        assert not np.isfinite(q.values[1, 1]) and not np.isfinite(q.values[2, 2])
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

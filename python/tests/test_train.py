@@ -27,6 +27,17 @@ def test_a_run_is_an_iterator_over_its_metrics(tmp_path):
     assert bn.generate(result.folder, "the", tokens=5) == text
 
 
+def test_a_recipe_is_a_setting(tmp_path):
+    options = {**TINY, "precision": None}
+    recipe = bn.amp.Recipe("delayed, history = 3, head = true")
+    for given in (recipe, "delayed, history = 3, head = true"):
+        config = bn.training.configuration(steps=2, recipe=given, **options)
+        assert "recipe = \"delayed, history = 3, head = true\"" in str(config)
+    run = bn.train(steps=2, out=tmp_path / "run", recipe=recipe, **options)
+    assert [r["step"] for r in run] == [0, 1, 2]
+    assert 'precision = "fp8"' in (tmp_path / "run" / "config.toml").read_text()
+
+
 def test_metrics_are_live(tmp_path):
     run = bn.train(steps=1000, out=tmp_path / "run", **TINY)
     steps = []

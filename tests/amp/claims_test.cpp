@@ -235,7 +235,8 @@ int64_t activation_bytes(std::optional<DType> autocast, DType parameters,
       Device::meta(), parameters);
   const Tensor tokens = Tensor::empty({8, 256}, DType::i64, Device::meta());
   const amp::Autocast guard(autocast.value_or(DType::bf16), {.enabled = autocast.has_value()});
-  const amp::QuantizedAutocast fp8_guard(amp::RecipeState{.enabled = fp8});
+  const amp::QuantizedAutocast fp8_guard(
+      amp::RecipeState{.enabled = fp8, .recipe = amp::recipes::delayed()});
   const int64_t before = memory::allocated(memory::Category::activations, Device::meta());
   const Tensor loss = model.loss(tokens, tokens);
   return memory::allocated(memory::Category::activations, Device::meta()) - before;

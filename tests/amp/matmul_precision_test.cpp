@@ -123,18 +123,19 @@ void expect_backward_follows_forward(Program program) {
 
 TEST(MatmulPrecision, ABackwardRunsInItsForwards) { expect_backward_follows_forward(two_layers); }
 
-// Matmuls that an FP8 recipe leaves out are f32 matmuls like others.
-TEST(MatmulPrecision, AppliesToMatmulsThatAnFp8RecipeLeavesOut) {
-  const amp::Recipe recipe{.forward = false, .dgrad = false, .wgrad = false};
-  const auto fp8 = [&](std::span<const Tensor> in) {
-    return quantized_linear(
-        in[0],
-        {.weight = in[1], .recipe = &recipe, .state = std::make_shared<amp::LayerScales>()});
+// Matmuls that a recipe leaves out are f32 matmuls like others.
+TEST(MatmulPrecision, AppliesToMatmulsThatARecipeLeavesOut) {
+  amp::Recipe recipe = amp::recipes::delayed();
+  recipe.matmuls = {.forward = false, .dgrad = false, .wgrad = false};
+  const auto quantized = [&](std::span<const Tensor> in) {
+    return quantized_linear(in[0], with_facts({.weight = in[1],
+                                               .recipe = &recipe,
+                                               .scales = std::make_shared<amp::LayerScales>()}));
   };
   const auto plain = [](std::span<const Tensor> in) { return linear(in[0], in[1]); };
-  expect_backward_follows_forward(fp8);
+  expect_backward_follows_forward(quantized);
   constexpr auto high = MatmulPrecision::high, highest = MatmulPrecision::highest;
-  EXPECT_TRUE(same_bits(gradients(high, highest, fp8), gradients(high, highest, plain)));
+  EXPECT_TRUE(same_bits(gradients(high, highest, quantized), gradients(high, highest, plain)));
 }
 
 TEST(MatmulPrecision, RecomputeRunsInItsForwards) {

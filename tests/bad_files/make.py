@@ -305,6 +305,11 @@ def plan():
     pl("module_of_a_larger_model", json.dumps(good).replace("blocks.0", "blocks.31"), "a module of the model", "blocks.31")
     pl("module_a_megabyte_long", json.dumps(good).replace("blocks.0", "x" * 5000), "a module of the model", "xxx...")
     pl("step_negative", json.dumps(good).replace("4", "-4"), "step)", "found -4")
+    moved = {"layers": [{**good["layers"][0], "recipe": "row, eps = 1e-6"}]}
+    pl("recipe_unknown", json.dumps(moved).replace("row,", "rows,"), "delayed, current, row, block, mx", '"rows"')
+    pl("recipe_bad_field", json.dumps(moved).replace("eps", "epsilon"), "epsilon", "one of the fields")
+    pl("recipe_bad_value", json.dumps(moved).replace("1e-6", "-1"), "eps", "found -1")
+    by_rule(pl, moved, ["layers", 0, "recipe"], "true null number array object", "(layers[0].recipe)", "a string")
     by_rule(pl, good, ["layers"], "true null text number object", "(layers)", "an array")
     by_rule(pl, good, ["layers", 0], "true null text number array", "(layers[0])", "an object")
     by_rule(pl, good, ["layers", 0, "module"], "true null number array object", "(layers[0].module)", "a string")
@@ -394,6 +399,41 @@ def toml():
     tm("precision_unknown", '[precision]\nprecision = "fp4"\n', "one of fp32, tf32, bf16, fp16, fp8")
     tm("masters_in_fp32", '[precision]\nprecision = "fp32"\nparams = "masters"\n', "masters go with")
     tm("fp8_skips_too_many", "[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2\n", "at most the 4 layers, found 5")
+    def rc(name, recipe, *parts):
+        tm(f"recipe_{name}", f"[precision]\nrecipe = '{recipe}'\n", *parts)
+
+    tm("recipe_is_a_number", "[precision]\nrecipe = 3\n", "line 2", "[precision] recipe", "the text of a recipe, found 3")
+    tm("recipe_is_a_table", "[precision.recipe]\nbase = 'row'\n", "[precision] recipe", "found a table")
+    rc("unknown", "late", "delayed, current, row, block, mx or a file", 'found "late"')
+    rc("of_nothing", "", "recipe")
+    rc("file_absent", "no/such.toml, head = true", "no/such.toml")
+    rc("unknown_field", "row, histroy = 4", "histroy", "one of the fields")
+    rc("unknown_field_of_a_role", "row, input.formats = 1", "input.formats", "one of the fields")
+    rc("not_toml", "row, head = ", "expected TOML")
+    rc("second_name", "row, block", "expected TOML")
+    rc("history_zero", "delayed, history = 0", "history", "from 1 to 65536, found 0")
+    rc("history_of_row", "row, history = 4", "history", "not delayed, found 4")
+    rc("margin_huge", "delayed, margin = 9223372036854775807", "margin", "from -64 to 64")
+    rc("skip_negative", "row, skip_first = -1", "skip_first", "found -1")
+    rc("skips_too_many", "row, skip_first = 3, skip_last = 2", "at most the 4 layers, found 5")
+    rc("format_unknown", 'row, format = "e9m9"', "format", 'found "e9m9"')
+    rc("format_too_wide", 'row, format = "f32"', "e4m3 or e5m2, found f32")
+    rc("group_of_one", "row, input.group = [1]", "input.group", "[rows, columns]")
+    rc("group_beside_delayed", "delayed, input.group = [1, 0]", "input.group", "beside a delayed source")
+    rc("eps_beside_delayed", "delayed, eps = 1e-6", "input.eps", "beside a delayed source")
+    rc("eps_nan", "row, eps = nan", "input.eps", "at least 0, found nan")
+    rc("source_unknown", 'row, input.source = "late"', "input.source", "current, delayed or constant")
+    rc("source_constant", 'row, input.source = "constant"', "input.source", "current or delayed, found constant")
+    rc("rule_unknown", 'row, weight.rule = "floor"', "weight.rule", "largest, power_of_two or mx_floor")
+    rc("scale_of_mx", 'mx, input.scale = "f32"', "input.scale", "e8m0 with the rule mx_floor")
+    rc("matmul_unknown", 'row, matmuls = ["agrad"]', "matmuls", "forward, dgrad and wgrad")
+    rc("operand_missing", "row, gradient = false", "gradient", "which dgrad reads")
+    rc("hidden_of_row", "row, hidden = true", "hidden")
+    rc("head_in_part", "row, head = true, head_weight = false", "head_weight", "all of the head")
+    rc("exclude_a_text", 'row, exclude = "blocks.0"', "exclude", "a list of module paths")
+    tm("override_recipe_unknown", "[[precision.override]]\nmodule = 'blocks.0'\nrecipe = 'late'\n", '"late"')
+    tm("override_recipe_field", "[[precision.override]]\nmodule = 'blocks.0'\nrecipe = 'row, eps = -1'\n", "eps",
+       "found -1")
     tm("validation_all", "[data]\nvalidation = 1.0\n", "[data] validation", "found 1")
     tm("escape_in_a_key", '[train]\n"\\u001b[31mlr" = 1\n', "line 2", "found [train] \\x1b[31mlr")
     tm("escape_in_a_string", '[precision]\nprecision = "\\u001b[2J"\n', "line 2", 'found "\\x1b[2J"')
@@ -411,13 +451,19 @@ def toml():
     tm("override_long", "[[precision.override]]\n" + "x" * 3000 + " = 1\n", "line 2", "xxx...")
     tm("value_long", '[train]\nlr = "' + "x" * 3000 + '"\n', "line 2", "xxx...")
     whole = {"model": "layers width heads kv_heads hidden context vocab",
-             "precision": "fp8_history fp8_margin fp8_skip_first fp8_skip_last scale_growth_interval",
+             "precision": "scale_growth_interval",
              "train": "batch accumulate warmup seed threads",
              "run": "eval_every eval_batches log_every checkpoint_every keep sample layer_stats"}
     for section, names in whole.items():
         for key in names.split():
             tm(f"{key}_is_text", f'[{section}]\n{key} = "x"\n', "line 2", f"[{section}] {key}", "whole number", 'found "x"')
             tm(f"{key}_is_huge", f"[{section}]\n{key} = 9223372036854775807\n", f"[{section}] {key}", "whole number")
+    # Keys of earlier versions, which recipes have taken the place of.
+    for key in "fp8_history fp8_margin fp8_skip_first fp8_skip_last".split():
+        tm(f"{key}_is_text", f'[precision]\n{key} = "x"\n', key, "whole number")
+        tm(f"{key}_is_huge", f"[precision]\n{key} = 9223372036854775807\n", key, "whole number")
+    tm("fp8_scaling_unknown", '[precision]\nfp8_scaling = "late"\n', "fp8_scaling", '"late"')
+    tm("fp8_head_is_text", '[precision]\nfp8_head = "yes"\n', "fp8_head", "true or false")
     real = {"model": "norm_eps rope_theta", "precision": "scale_init", "data": "validation",
             "train": "lr weight_decay beta1 beta2 clip"}
     for section, names in real.items():

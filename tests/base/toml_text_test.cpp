@@ -5,9 +5,9 @@
 #include <string>
 
 #include "binade/base/error.h"
-#include "binade/train/config/config.h"
+#include "binade/base/toml.h"
 
-namespace binade::train {
+namespace binade {
 namespace {
 
 TEST(TomlText, CommentsAndStringsHoldAnyCharacter) {
@@ -91,8 +91,8 @@ TEST(TomlText, KeysOfManyPartsAreRefusedBeforeTheyAreParsed) {
   std::string parts;
   for (int i = 0; i < 40'000; ++i) parts += "a.";
   for (const std::string& text : {parts + "a = 1\n", "[" + parts + "a]\n"})
-    EXPECT_THROW(resolve_text(text, "input.toml"), Error);
+    EXPECT_THROW(parse_toml(text, {"config", "input.toml"}), Error);
 }
 
 }  // namespace
-}  // namespace binade::train
+}  // namespace binade

@@ -26,7 +26,7 @@ TEST(ResNetBench, CountsOperations) {
 }
 
 TEST(ResNetBench, RefusesPrecisionsWithoutConvolutions) {
-  EXPECT_THAT(test::error_of([] { bench_resnet({}, train::Precision::fp8); }),
+  EXPECT_THAT(test::error_of([] { bench_resnet({}, train::Precision::quantized); }),
               HasSubstr("fp32, bf16 or fp16"));
 }
 

@@ -47,10 +47,10 @@ TEST(Bench, StepReportsEveryPrecision) {
 }
 
 TEST(Bench, StepNamesOptionsWithoutEffect) {
-  const std::string command = std::string(small_step) + "--json --fp8-hidden --fp8-head ";
-  EXPECT_EQ(bench(command + "--precision bf16,fp8").err,
-            "binade: warning: --fp8-hidden has no effect without --precision fp8, its delayed "
-            "scaling and a model with SwiGLU\n");
+  const std::string command =
+      std::string(small_step) + "--json --recipe 'delayed, hidden = true, head = true' ";
+  EXPECT_EQ(bench(command + "--precision bf16").err,
+            "binade: warning: --recipe has no effect without --precision fp8\n");
   EXPECT_EQ(bench(command + "--precision bf16,fp8 --model llama").err, "");
 }
 

@@ -60,8 +60,8 @@ std::vector<PlannedRun> planned_runs() {
       {"wide_bf16_8bit_moments", wide + "--moments 8bit"},
       {"grouped_bf16_lion", grouped + "--optimizer lion"},
       {"grouped_bf16_adafactor", grouped + "--optimizer adafactor"},
-      {"grouped_fp8_row", grouped + "--precision fp8 --fp8-scaling row"},
-      {"gpt_fp8_block", gpt + "--precision fp8 --fp8-scaling block"},
+      {"grouped_fp8_row", grouped + "--recipe row"},
+      {"gpt_fp8_block", gpt + "--recipe block"},
       {"gpt_bf16_lora", "--init-from base --lora-rank 8 --batch 8"},
   };
   runs.insert(runs.end(), std::begin(others), std::end(others));

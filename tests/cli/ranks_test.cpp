@@ -92,16 +92,20 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
   const struct {
     const char* options;
     int ranks;
-  } cases[] = {{"--precision fp32", 3},
-               {"--precision bf16 --params masters --moments bf16 --recompute", 2},
-               {"--precision fp16 --scale-init 16777216 --stage 1", 3},  // overflows at first
-               {"--precision fp8 --fp8-history 3", 2},
-               {"--precision bf16 --reduce-dtype bf16", 3},
-               {"--precision fp32 --optimizer lion --freeze embedding --clip 0.1", 2},
-               {"--precision bf16 --moments 8bit", 3},
-               {"--precision bf16 --stage 3 --recompute", 3},
-               {"--precision fp16 --scale-init 16777216 --stage 3 --params masters", 2},
-               {"--precision fp8 --fp8-history 3 --stage 3 --freeze blocks.0", 2}};
+  } cases[] = {
+      {"--precision fp32", 3},
+      {"--precision bf16 --params masters --moments bf16 --recompute", 2},
+      {"--precision fp16 --scale-init 16777216 --stage 1", 3},  // overflows at first
+      {"--recipe 'delayed, history = 3'", 2},
+      {"--precision bf16 --reduce-dtype bf16", 3},
+      {"--precision fp32 --optimizer lion --freeze embedding --clip 0.1", 2},
+      {"--precision bf16 --moments 8bit", 3},
+      {"--precision bf16 --stage 3 --recompute", 3},
+      {"--precision fp16 --scale-init 16777216 --stage 3 --params masters", 2},
+      {"--recipe 'delayed, history = 3' --stage 3 --freeze blocks.0", 2},
+      {"--recipe 'delayed, history = 3, head = true, hidden = true, skip_last = 1, exclude = "
+       "[\"blocks.0.mlp.down\"]' --auto-precision",
+       3}};
   for (const auto& [options, ranks] : cases) {
     SCOPED_TRACE(options);
     const fs::path alone = trained("alone", 1, ranks_run + std::string(options));
@@ -115,7 +119,7 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
 }
 
 TEST_F(RanksMpi, ResumeACheckpointOfAnotherNumberOfRanks) {
-  const std::string fp8 = ranks_run + std::string("--precision fp8 --fp8-history 3 ");
+  const std::string fp8 = ranks_run + std::string("--recipe 'delayed, history = 3' ");
   const fs::path alone = trained("alone", 1, fp8);
   for (const auto& [first, second] : {std::pair(2, 3), {3, 1}, {1, 2}}) {
     SCOPED_TRACE(std::to_string(first) + " then " + std::to_string(second));
@@ -262,7 +266,7 @@ wait $launch)";
 TEST_F(RanksMpi, LaunchStartsAgainAfterTheDeathOfARank) {
   const std::string options =
       changed(changed(ranks_run, "--steps", "60"), "--checkpoint-every", "5") +
-      "--precision fp8 --fp8-history 3 ";
+      "--recipe 'delayed, history = 3' ";
   const fs::path alone = trained("alone", 1, options);
   const fs::path where = folder_ / "many";
   fs::create_directories(where);

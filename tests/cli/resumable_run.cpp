@@ -67,12 +67,15 @@ const std::vector<Arrangement>& arrangements() {
       {"tf32", "--precision tf32 --model llama"},
       {"bf16", "--precision bf16"},
       {"fp16", "--precision fp16"},
-      {"fp8", "--precision fp8"},
+      {"fp8", "--recipe delayed,history=4"},
       {"bf16 masters, recompute", "--precision bf16 --params masters --recompute"},
-      {"fp8 split, bf16 gradients", "--precision fp8 --params split --gradients bf16"},
+      {"fp8 split, bf16 gradients", "--recipe delayed,history=4 --params split --gradients bf16"},
       {"fp16 masters, bf16 moments", "--precision fp16 --params masters --moments bf16"},
-      {"fp8 masters, accumulate 3", "--precision fp8 --params masters --accumulate 3"},
-      {"fp8 auto precision", "--precision fp8 --auto-precision --layer-stats 2"},
+      {"fp8 masters, accumulate 3", "--recipe delayed,history=4 --params masters --accumulate 3"},
+      {"fp8 auto precision", "--recipe delayed,history=4 --auto-precision --layer-stats 2"},
+      {"fp8 by a recipe of many fields",
+       "--recipe delayed,history=4,head=true,hidden=true,exclude=[\"blocks.0.mlp.down\"] "
+       "--model llama --auto-precision --layer-stats 2"},
       {"muon, 8-bit moments", "--precision bf16 --optimizer muon --moments 8bit"},
       {"fp32, SentencePiece", "--precision fp32", "bpe"},
       {"bf16, byte-level BPE", "--precision bf16", "byte-bpe"},
@@ -139,7 +142,7 @@ std::vector<std::string> ResumableRun::command(const fs::path& out) const {
   } else {
     line +=
         std::string(" ") + tiny_run +
-        "--eval-every 5 --fp8-history 4 --scale-growth-interval 4 --keep 2 "
+        "--eval-every 5 --scale-growth-interval 4 --keep 2 "
         // Overflows in the first steps of fp16, so that there is a diagnosis, and not in others.
         "--scale-init 4e6 "
         "--steps " +

@@ -30,10 +30,13 @@ def top(kind):
     return f32(ml_dtypes.finfo(FORMATS[kind]).max)
 
 
-def cast(values, kind):
-    """float32 to FP8 bytes: nearest-even, finite overflow and infinity to the largest value."""
-    clipped = np.clip(f32(values), -top(kind), top(kind))  # NaN passes
-    return clipped.astype(FORMATS[kind]).view(np.uint8)
+def cast(values, scale, kind):
+    """values * scale as FP8 bytes: nearest-even, finite overflow to the largest value.
+
+    Infinite values stay so where the format has infinities and become NaN elsewhere.
+    """
+    clipped = np.clip(f32(values * scale), -top(kind), top(kind))  # NaN passes
+    return np.where(np.isinf(values), f32(values), clipped).astype(FORMATS[kind]).view(np.uint8)
 
 
 def largest(values, axis=None):
@@ -86,7 +89,7 @@ def delayed(steps, kind, length, algorithm, margin):
         dropped += not np.isfinite(amax)
         out["scale"].append(scale)
         out["scale_inv"].append(f32(f32(1) / scale))
-        out["data"].append(cast(values * scale, kind))
+        out["data"].append(cast(values, scale, kind))
         out["amax"].append(amax)
         out["recorded"].append(recorded)
         out["dropped"].append(np.int64(dropped))
@@ -122,7 +125,7 @@ def blocked(values, rows, columns, kind, power_of_two, eps=0.0):
             amax[..., i, j] = largest(block, axis=(-2, -1))
     scale = current_scale(amax, kind, power_of_two, eps)
     spread = scale.repeat(rows, axis=-2)[..., :height, :].repeat(columns, axis=-1)[..., :width]
-    data = cast(values * spread, kind)
+    data = cast(values, spread, kind)
     return {"scale": scale, "scale_inv": f32(f32(1) / scale), "data": data}
 
 
@@ -139,7 +142,7 @@ def mxfp8(values, kind):
     shared = np.where(amax == 0, -127, shared)
     code = np.where(np.isfinite(amax), shared + 127, 255).astype(np.uint8)
     inverse = np.where(np.isfinite(amax), np.ldexp(1.0, -shared), np.nan).astype(np.float32)
-    data = cast(grouped * inverse[..., None], kind)
+    data = cast(grouped * inverse[..., None], f32(1), kind)
     return {"scale": code, "data": data.reshape(*values.shape[:-1], -1)[..., :width].copy()}
 
 

@@ -39,7 +39,7 @@ double hostile_run(train::Config config, const std::string& precision, bool auto
   const testing::TemporaryFolder folder;
   config.precision = train::parse_precision(precision);
   config.auto_precision = auto_precision;
-  config.fp8_history = 16;
+  config.recipe = amp::recipes::delayed();
   train::Trainer trainer(config);
   plant_outlier(trainer, 0);
   Doctor doctor;
@@ -71,7 +71,7 @@ TEST(AutoPrecisionRules, DecideByMediansWithHysteresis) {
   EXPECT_THAT(look(healthy), IsEmpty());
   EXPECT_THAT(look(hostile), ::testing::SizeIs(1));  // two of three
   const train::Promotion moved = *rules.plan().find("a");
-  EXPECT_TRUE(!moved.forward && moved.dgrad && !moved.wgrad && !moved.fp8_scaling);
+  EXPECT_TRUE(!moved.forward && moved.dgrad && !moved.wgrad && !moved.moved_to);
   for (int i = 0; i < 5; ++i) EXPECT_THAT(look(healthy), IsEmpty());
   EXPECT_THAT(look(healthy), ::testing::SizeIs(1));  // healthy for long enough
   EXPECT_EQ(rules.plan().find("a"), nullptr);
@@ -92,25 +92,39 @@ TEST(AutoPrecisionRules, PreferFinerScalesToBf16) {
   };
   const auto first = look_thrice({0.6, 0.6, 0.02}, {0.01, 0.2, 0.01});
   ASSERT_EQ(first.size(), 1u);
-  EXPECT_EQ(first[0].fp8_scaling, amp::Fp8Scaling::row);
+  EXPECT_EQ(first[0].moved_to, amp::recipes::row());
   EXPECT_TRUE(!first[0].forward && first[0].dgrad && !first[0].wgrad);
-  EXPECT_THAT(to_text(first[0]), HasSubstr("FP8 with scales by row, dgrad to bf16"));
-  EXPECT_EQ(first[0].recipe({}).scaling, amp::Fp8Scaling::row);
+  EXPECT_THAT(to_text(first[0]), HasSubstr("a moves to the recipe row, dgrad to bf16"));
+  amp::Recipe row = amp::recipes::row();
+  row.matmuls.dgrad = false;
+  EXPECT_EQ(first[0].recipe(amp::recipes::delayed()), row);
   // The layer is healthy with these, whatever the run's recipe would do to it.
   EXPECT_THAT(look_thrice({0.6, 0.6, 0.6}, {0.01, 0.6, 0.1}), IsEmpty());
   // Finer scales are of no use any more.
   const auto second = look_thrice({0.6, 0.6, 0.02}, {0.3, 0.6, 0.01});
   ASSERT_EQ(second.size(), 1u);
-  EXPECT_FALSE(second[0].fp8_scaling);
+  EXPECT_FALSE(second[0].moved_to);
   EXPECT_TRUE(second[0].forward && second[0].dgrad && !second[0].wgrad);
 }
 
+// In the run's formats and for its matmuls; scales that are finer than a tensor's are fine enough.
+TEST(AutoPrecisionRules, TheFinerRecipeIsByRow) {
+  EXPECT_EQ(finer_recipe(amp::recipes::delayed()), amp::recipes::row());
+  EXPECT_EQ(finer_recipe(amp::recipes::current()), amp::recipes::row());
+  for (const amp::Recipe* fine :
+       {&amp::recipes::row(), &amp::recipes::block(), &amp::recipes::mx()})
+    EXPECT_FALSE(finer_recipe(*fine)) << fine->name;
+  EXPECT_EQ(finer_recipe(amp::parse_recipe(
+                R"(delayed, history = 4, format = "e4m3", matmuls = ["forward", "wgrad"])")),
+            amp::parse_recipe(R"(row, format = "e4m3", matmuls = ["forward", "wgrad"])"));
+}
+
 TEST(AutoPrecisionRules, MoveFromFineScalesToBf16) {
-  AutoPrecision rules(amp::Fp8Scaling::block);
+  AutoPrecision rules(amp::recipes::block());
   for (int64_t step = 1; step <= 3; ++step)
     rules.look({looked("a", {0.6, 0.02, 0.02}, {0, 0, 0})}, step);
   ASSERT_NE(rules.plan().find("a"), nullptr);
-  EXPECT_FALSE(rules.plan().find("a")->fp8_scaling);
+  EXPECT_FALSE(rules.plan().find("a")->moved_to);
   EXPECT_TRUE(rules.plan().find("a")->forward);
 }
 
@@ -135,7 +149,7 @@ AutoRun auto_run(train::Config config, const std::function<void(train::Trainer&)
                  int steps) {
   const testing::TemporaryFolder folder;
   config.auto_precision = true;
-  config.fp8_history = 16;
+  config.recipe = amp::recipes::delayed();
   train::Trainer trainer(config);
   prepare(trainer);
   Doctor doctor;
@@ -231,7 +245,7 @@ TEST(AutoPrecision, ALayerThatRecoversMovesBackForGood) {
   const testing::TemporaryFolder folder;
   train::Config config = small_fp8();
   config.auto_precision = true;
-  config.fp8_history = 1024;
+  config.recipe = amp::parse_recipe("delayed, history = 1024");
   config.steps = 400;
   const std::string layer = "blocks.1.mlp.up";
   train::Trainer trainer(config);

@@ -52,7 +52,7 @@ TEST(DoctorResume, TakesUpWhatWasFoundByItsStep) {
     Doctor doctor;
     doctor.begin(resumed, folder.path());
     EXPECT_EQ(modules_of(doctor), modules) << "at step " << resumed.steps();
-    EXPECT_EQ(resumed.fp8().overrides.size(), modules.size());
+    EXPECT_EQ(resumed.recipes().overrides.size(), modules.size());
     trainer.step(train::small_tokens());
   }
 }
@@ -192,7 +192,7 @@ TEST(DoctorResume, KeepsTheScalesOfPartlyMovedLayers) {
   const auto go_on = [&](train::Trainer& trainer, const testing::TemporaryFolder& folder) {
     Doctor doctor;
     doctor.begin(trainer, folder.path());
-    EXPECT_EQ(trainer.fp8().overrides.size(), 2u);
+    EXPECT_EQ(trainer.recipes().overrides.size(), 2u);
     while (trainer.steps() < steps) {
       doctor.before_step(trainer);
       const train::StepResult result = trainer.step(train::small_tokens());
@@ -215,12 +215,13 @@ TEST(DoctorResume, KeepsTheScalesOfPartlyMovedLayers) {
   EXPECT_TRUE(outcome_of(resumed, stopped.path()) == outcome_of(uninterrupted, straight.path()));
   EXPECT_EQ(testing::content_of(stopped / "layers.jsonl"),
             testing::content_of(straight / "layers.jsonl"));
-  // The weight of the second layer is in no FP8 matmul; its input and gradient are.
-  const std::pair<const char*, bool> expected[] = {{"blocks.0.mlp.up.fp8.weight.history", true},
-                                                   {"blocks.0.mlp.up.fp8.gradient.history", true},
-                                                   {"blocks.1.mlp.up.fp8.input.history", true},
-                                                   {"blocks.1.mlp.up.fp8.weight.history", false},
-                                                   {"blocks.1.mlp.up.fp8.gradient.history", true}};
+  // The weight of the second layer is in no quantized matmul; its input and gradient are.
+  const std::pair<const char*, bool> expected[] = {
+      {"blocks.0.mlp.up.scales.weight.history", true},
+      {"blocks.0.mlp.up.scales.gradient.history", true},
+      {"blocks.1.mlp.up.scales.input.history", true},
+      {"blocks.1.mlp.up.scales.weight.history", false},
+      {"blocks.1.mlp.up.scales.gradient.history", true}};
   for (const auto& [name, in_use] : expected) {
     for (const auto& [path, tensor] : resumed.model().named_buffers()) {
       if (path == name) {

@@ -316,7 +316,7 @@ TEST(Doctor, MovesHarmedLayersAndWritesAPlanThatRunsCanUse) {
 
   config.auto_precision = false;
   config.precision_plan = file.string();
-  EXPECT_TRUE(train::Trainer(config).fp8().overrides.contains("blocks.1.mlp.up"));
+  EXPECT_TRUE(train::Trainer(config).recipes().overrides.contains("blocks.1.mlp.up"));
 
   config.auto_precision = true;  // a resumed run starts from its own plan
   config.precision_plan.clear();
@@ -328,7 +328,7 @@ TEST(Doctor, MovesHarmedLayersAndWritesAPlanThatRunsCanUse) {
   take_steps(again, other, train::small_tokens(), 4);
   Doctor third;
   third.begin(again, folder.path());
-  EXPECT_EQ(again.fp8().overrides.size(), third.plan().layers.size());
+  EXPECT_EQ(again.recipes().overrides.size(), third.plan().layers.size());
 }
 
 }  // namespace

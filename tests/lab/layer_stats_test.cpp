@@ -121,7 +121,7 @@ LayerStats observed(const amp::Recipe& recipe) {
 }
 
 TEST(LayerStats, OfThreeProductsAreThoseOfTheDefinition) {
-  const LayerStats found = observed({.scaling = amp::Fp8Scaling::current});
+  const LayerStats found = observed(amp::recipes::current());
   EXPECT_EQ(found.module, "layer");
   const Matrix x = rounded<e4m3>(inputs, 448), w = rounded<e4m3>(weights, 448),
                dy = rounded<e5m2>(gradients, 57344);
@@ -134,7 +134,7 @@ TEST(LayerStats, OfThreeProductsAreThoseOfTheDefinition) {
 }
 
 TEST(LayerStats, CountWhatAFormatLoses) {
-  const LayerStats found = observed({.scaling = amp::Fp8Scaling::current});
+  const LayerStats found = observed(amp::recipes::current());
   EXPECT_FLOAT_EQ(static_cast<float>(found.input.amax), 100);
   EXPECT_FLOAT_EQ(static_cast<float>(found.gradient.amax), 7e-4f);
   // f16, bf16, e4m3, e5m2. Half of f16's smallest is 3e-8: of the inputs, 1e-9; of the gradients,
@@ -157,7 +157,7 @@ TEST(LayerStats, CountWhatAFormatLoses) {
 // 1 - 0.4465 - 0.5537 is -0.0002. In e4m3 the three are 1, 0.4643 and 0.5714: the error is many
 // times the result, and counts as all of it.
 TEST(LayerStats, HarmIsAtMostAllOfTheSignal) {
-  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  LayerStatistics statistics(amp::recipes::current(), {});
   {
     const autograd::OpObserverScope watching(&statistics);
     linear(tensor({1, 1, 1}, {1, 3}), tensor({1, -0.4465, -0.5537}, {1, 3}));
@@ -172,7 +172,7 @@ TEST(LayerStats, HarmIsAtMostAllOfTheSignal) {
 TEST(LayerStats, OfLargeMatricesTakeRowsFromTheFirstToTheLast) {
   Matrix x(64, std::vector<double>(4, 1));
   for (size_t i = 32; i < x.size(); ++i) x[i].assign(4, 1e-9);
-  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  LayerStatistics statistics(amp::recipes::current(), {});
   {
     const autograd::OpObserverScope watching(&statistics);
     linear(tensor_of(x), tensor_of(weights));
@@ -185,7 +185,7 @@ TEST(LayerStats, OfLargeMatricesTakeRowsFromTheFirstToTheLast) {
 // 32 rows of four channels, of which one is a hundred times larger; e4m3 rounds by its scale.
 TEST(LayerStats, ShowOutlierChannelsExponentsAndErrorsOfATensor) {
   Matrix x(32, std::vector<double>{1, 1.0625, 0.25, 100});
-  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  LayerStatistics statistics(amp::recipes::current(), {});
   {
     const autograd::OpObserverScope watching(&statistics);
     linear(tensor_of(x), tensor_of(weights));
@@ -216,7 +216,7 @@ TEST(LayerStats, ShowOutlierChannelsExponentsAndErrorsOfATensor) {
 TEST(LayerStats, TensorsWithInfinitiesHaveNoSqnr) {
   Matrix x = inputs;
   x[0][0] = std::numeric_limits<double>::infinity();
-  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  LayerStatistics statistics(amp::recipes::current(), {});
   {
     const autograd::OpObserverScope watching(&statistics);
     linear(tensor_of(x), tensor_of(weights));
@@ -226,9 +226,9 @@ TEST(LayerStats, TensorsWithInfinitiesHaveNoSqnr) {
 
 // Delayed recipes take the scale they have: one that is too large saturates.
 TEST(LayerStats, OfDelayedRecipesGoByTheirScales) {
-  const Tensor scale = full({1}, 448.0 / 10);
-  LayerStatistics statistics({.scaling = amp::Fp8Scaling::delayed},
-                             {{"layer.fp8.input.scale", scale}});
+  amp::RoleMap<Tensor> scales;
+  scales[amp::Role::input] = full({1}, 448.0 / 10);
+  LayerStatistics statistics(amp::recipes::delayed(), {{"layer", scales}});
   {
     const autograd::OpObserverScope watching(&statistics);
     const autograd::ModuleScope module("layer");

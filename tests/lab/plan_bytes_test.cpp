@@ -85,10 +85,10 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
   }
 }
 
-// The scaler and FP8's scales are few, and counted: scale, tracker and hysteresis; three streams of
-// a history and four numbers for each linear layer, and its weight in FP8 with one number.
+// The scaler and delayed scales are few, and counted: scale, tracker and hysteresis; three streams
+// of a history and four numbers for each linear layer, and its weight in FP8 with one number.
 TEST(PlanBytes, IncludeTheStateOfScalersAndScales) {
-  const int64_t history = planned("fp8").fp8_history;
+  const int64_t history = planned("fp8").recipe[amp::Role::input].delayed().history;
   EXPECT_EQ(
       forecast(planned("fp8")).of(Category::parameters),
       4 * all_parameters + layers * 4 * 3 * (history + 4) * 4 + layers * (block_matrices + 4 * 4));

@@ -30,7 +30,7 @@ TEST(MeasureMachine, TakesModelsWhoseBlocksDiffer) {
                        .layer_types = {nn::LayerAttention::full, nn::LayerAttention::sliding},
                        .tied_head = false});
   config.tied_head = false;
-  config.fp8_skip_last = 2;
+  config.recipe.skip_last = 2;
   config.lora_rank = 2;
   config.lora_targets = {"model.layers.1.self_attn.q_proj"};
   EXPECT_GT(step_seconds(forecast(config), measure_machine(config)), 0);

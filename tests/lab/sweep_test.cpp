@@ -37,7 +37,7 @@ train::Config sweep_config(const std::filesystem::path& text) {
   config.steps = 120;
   config.warmup = 10;
   config.lr = 8e-3;
-  config.fp8_history = 16;
+  config.recipe = amp::recipes::delayed();
   return config;
 }
 
@@ -70,7 +70,7 @@ TEST(Sweep, RanksAPlantedLayerFirstAndPlansForIt) {
   train::write_precision_plan(plan, file);
   EXPECT_EQ(train::read_precision_plan(file), plan);
   config.precision_plan = file.string();
-  EXPECT_TRUE(train::Trainer(config).fp8().overrides.contains("blocks.0.mlp.up"));
+  EXPECT_TRUE(train::Trainer(config).recipes().overrides.contains("blocks.0.mlp.up"));
 }
 
 TEST(Sweep, TakesMatmulsOneByOneAndCanBeStopped) {

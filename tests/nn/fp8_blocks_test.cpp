@@ -2,6 +2,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
@@ -12,7 +13,7 @@
 #include "binade/optim/adam.h"
 #include "support/tensors.h"
 
-// Under a delayed FP8 recipe blocks run fused ops, unless the thread has an observer.
+// Under a delayed recipe blocks run fused ops, unless the thread has an observer.
 namespace binade::nn {
 namespace {
 
@@ -29,7 +30,7 @@ class Fp8Mlp : public ::testing::TestWithParam<Device> {
   MLP mlp{{.width = 32, .hidden = 128, .gated = true, .bias = false}, {GetParam()}};
   Tensor x = Tensor::empty({256, 32}, DType::bf16, GetParam()).set_requires_grad();
   amp::Autocast autocast{DType::bf16};
-  amp::QuantizedAutocast fp8{Recipe{}};
+  amp::QuantizedAutocast fp8{amp::recipes::delayed()};
 
   Fp8Mlp() { backend::of(x).elementwise.fill(x, 1); }
 
@@ -82,7 +83,7 @@ TEST(Fp8Block, StoresNoNorm) {
                          {meta});
   const Tensor x = Tensor::empty({4, 64, 32}, DType::bf16, meta).set_requires_grad();
   const amp::Autocast autocast(DType::bf16);
-  const amp::QuantizedAutocast fp8(Recipe{});
+  const amp::QuantizedAutocast fp8(amp::recipes::delayed());
   const auto peak = [&] {
     const int64_t before = memory::allocated(meta);
     memory::reset_peak(meta);
@@ -119,6 +120,7 @@ StateDict trained(LanguageModel& model, const Recipe& recipe, Device device, boo
 }
 
 void expect_same_training(Device device) {
+  const Recipe recipe = amp::parse_recipe("delayed, history = 2");
   for (const bool llama : {false, true}) {
     for (const bool recompute : {false, true}) {
       for (const std::optional<DType> residual :
@@ -149,7 +151,7 @@ void expect_same_training(Device device) {
                                                     .recompute = recompute},
                                           device);
           }
-          states[observed] = trained(*model, {.history = 2}, device, observed);
+          states[observed] = trained(*model, recipe, device, observed);
         }
         ASSERT_EQ(states[0].size(), states[1].size());
         for (const auto& [name, value] : states[0])
@@ -170,7 +172,7 @@ TEST(FusedNorm, LinearAndMlpAreTheirParts) {
   NormLinear linear({.linear = {.in = 24, .out = 40}});
   NormMLP mlp({.mlp = {.width = 24, .hidden = 40, .gated = true}, .norm = NormKind::rms});
   const Tensor x = test::noise({6, 24}, 1);
-  const amp::QuantizedAutocast fp8(Recipe{});
+  const amp::QuantizedAutocast fp8(amp::recipes::delayed());
   for (Layer* layer : {static_cast<Layer*>(&linear), static_cast<Layer*>(&mlp)}) {
     Tensor results[2], gradients[2];
     for (const bool observed : {false, true}) {

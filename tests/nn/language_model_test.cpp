@@ -101,12 +101,15 @@ TEST(LanguageModel, StartsWithTheDeviationsOfGpt2) {
   }
 }
 
-// Blocks that a recipe leaves out have no FP8 scales.
-TEST(LanguageModel, LeavesBlocksAtItsEndsOutOfFp8) {
+// Blocks that a recipe leaves out have no delayed scales.
+TEST(LanguageModel, LeavesBlocksAtItsEndsOutOfARecipe) {
   for (const auto& [first, last] : {std::pair(0, 0), {1, 0}, {0, 2}, {1, 2}, {2, 2}}) {
     GPT model({.layers = 4, .width = 16, .heads = 2, .vocab = 11, .context = 8});
     {
-      const amp::QuantizedAutocast fp8(amp::Recipe{.skip_first = first, .skip_last = last});
+      amp::Recipe recipe = amp::recipes::delayed();
+      recipe.skip_first = first;
+      recipe.skip_last = last;
+      const amp::QuantizedAutocast fp8(recipe);
       model.loss(some_tokens(2, 8), some_tokens(2, 8, 1)).backward();
     }
     std::set<int> blocks, expected;

@@ -2,6 +2,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/autograd/module_path.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -22,8 +23,8 @@ struct Recomputed {
 };
 
 // A linear layer under the given states, recomputed or not.
-Recomputed run_layer(const amp::AutocastState& autocast, const amp::RecipeState& fp8, bool recompute,
-                     Backward where) {
+Recomputed run_layer(const amp::AutocastState& autocast, const amp::RecipeState& recipes,
+                     bool recompute, Backward where) {
   nn::Linear layer({.in = 8, .out = 8});
   test::write(layer.weight, test::read(test::noise({8, 8}, 3)));
   test::write(layer.bias, test::read(test::noise({8}, 4)));
@@ -31,7 +32,7 @@ Recomputed run_layer(const amp::AutocastState& autocast, const amp::RecipeState&
   Tensor y, loss;
   {
     const amp::Autocast cast(autocast);
-    const amp::QuantizedAutocast eight(fp8);
+    const amp::QuantizedAutocast quantized(recipes);
     const autograd::ModuleScope path("model.layer");
     const auto forward = [&](std::span<const Tensor> in) { return layer(in[0]); };
     y = recompute ? checkpoint(forward, {x}) : layer(x);
@@ -41,18 +42,18 @@ Recomputed run_layer(const amp::AutocastState& autocast, const amp::RecipeState&
   if (where == Backward::outside) loss.backward();
   if (where == Backward::elsewhere) {
     const amp::Autocast cast(DType::f16);
-    const amp::QuantizedAutocast eight(amp::Recipe{.scaling = amp::Fp8Scaling::row});
+    const amp::QuantizedAutocast quantized(amp::recipes::row());
     const autograd::ModuleScope path("other");
     loss.backward();
   }
   return {y, x.grad(), layer.weight.grad(), layer.state_dict()};
 }
 
-void expect_same_everywhere(const amp::AutocastState& autocast, const amp::RecipeState& fp8) {
-  const Recomputed plain = run_layer(autocast, fp8, false, Backward::inside);
+void expect_same_everywhere(const amp::AutocastState& autocast, const amp::RecipeState& recipes) {
+  const Recomputed plain = run_layer(autocast, recipes, false, Backward::inside);
   for (const Backward where : {Backward::inside, Backward::outside, Backward::elsewhere}) {
     SCOPED_TRACE(static_cast<int>(where));
-    const Recomputed found = run_layer(autocast, fp8, true, where);
+    const Recomputed found = run_layer(autocast, recipes, true, where);
     EXPECT_TRUE(test::same_bits(found.y, plain.y));
     EXPECT_TRUE(test::same_bits(found.dx, plain.dx));
     EXPECT_TRUE(test::same_bits(found.dw, plain.dw));
@@ -62,11 +63,10 @@ void expect_same_everywhere(const amp::AutocastState& autocast, const amp::Recip
   }
 }
 
-TEST(RecomputeState, IsThatOfTheForwardInFp8) {
-  for (const amp::Fp8Scaling scaling :
-       {amp::Fp8Scaling::delayed, amp::Fp8Scaling::current, amp::Fp8Scaling::mx}) {
-    SCOPED_TRACE(amp::name(scaling));
-    const amp::Recipe recipe{.scaling = scaling, .history = 4};
+TEST(RecomputeState, IsThatOfTheForwardUnderARecipe) {
+  for (const char* text : {"delayed, history = 4", "current", "mx"}) {
+    SCOPED_TRACE(text);
+    const amp::Recipe recipe = amp::parse_recipe(text);
     expect_same_everywhere({}, {true, recipe, {}});
     expect_same_everywhere({true, DType::bf16, nullptr}, {true, recipe, {}});
   }
@@ -78,9 +78,9 @@ TEST(RecomputeState, IsThatOfTheForwardUnderAutocast) {
   expect_same_everywhere({}, {});
 }
 
-// By module path: the layer runs without FP8 where the recipe leaves its path out.
+// By module path: the layer is not quantized where the recipe leaves its path out.
 TEST(RecomputeState, KnowsThePathOfTheForward) {
-  amp::Recipe recipe{.scaling = amp::Fp8Scaling::current};
+  amp::Recipe recipe = amp::recipes::current();
   recipe.exclude = {"model.layer"};
   expect_same_everywhere({}, {true, recipe, {}});
   recipe.exclude = {"other"};

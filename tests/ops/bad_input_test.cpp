@@ -8,8 +8,8 @@
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/index/index.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/shape.h"
 
@@ -183,7 +183,8 @@ TEST(BadInput, Creation) {
       {"to", "x", [] { to(m({2}), Device::cpu()); }},
       {"to_vector", "x", [] { to_vector(none); }},
       {"item", "tensor", [] { f({2}).item(); }},
-      {"quantize", "dtype", [] { quantize(f({2, 2}), {.dtype = DType::f16}); }},
+      {"quantize", "dtype", [] { quantize(f({2, 2}), 1.0, DType::f16); }},
+      {"recipe", "recipe.format", [] { quantize(f({2, 2}), {.format = formats::spec::f16}); }},
       {"quantize", "x", [] { quantize(f({2})); }},
       {"quantize", "scale", [] { quantize(f({2, 2}), 0.0); }},
       {"dequantize", "q", [] { dequantize({}); }},

@@ -206,9 +206,10 @@ TEST(Fused, LinearCrossEntropyInChunksOfAnySize) {
 // GPT-2's head is worth more than its layers, and chunks cost it more than they save; Llama's is
 // small, and so are its chunks. Sizes are those of the published models.
 TEST(LinearCrossEntropy, ChunksOfAGpuFollowTheHeadsSize) {
-  const auto rows = [](int64_t all, int64_t classes, int64_t width, bool fp8 = false) {
-    return logits_rows(all, {.classes = classes, .width = width, .dtype = DType::bf16, .fp8 = fp8},
-                       Device::cuda());
+  const auto rows = [](int64_t all, int64_t classes, int64_t width, bool quantized = false) {
+    return logits_rows(
+        all, {.classes = classes, .width = width, .dtype = DType::bf16, .quantized = quantized},
+        Device::cuda());
   };
   EXPECT_EQ(rows(65536, 50304, 768), 16384);
   EXPECT_EQ(rows(16384, 32000, 2048), 5504);  // three chunks, in tiles of 128 rows

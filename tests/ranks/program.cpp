@@ -201,7 +201,7 @@ void speed(const std::string& precision, const std::string& graph) {
   train::Config config;
   config.layers = 12, config.width = 768, config.heads = 12, config.context = 1024;
   config.vocab = 50304, config.batch = 8, config.accumulate = 8;
-  config.precision = precision == "fp8" ? train::Precision::fp8 : train::Precision::bf16;
+  config.precision = precision == "fp8" ? train::Precision::quantized : train::Precision::bf16;
   config.graph = graph == "off" ? train::GraphMode::off : train::GraphMode::automatic;
   config.device = Device::cuda();
   train::complete(config, true);

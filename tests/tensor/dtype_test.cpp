@@ -37,12 +37,12 @@ TEST(DType, NamesAreReadBack) {
 
 TEST(DType, Kinds) {
   for (const DType dtype : {f64, f32, f16, bf16}) {
-    EXPECT_TRUE(is_floating(dtype) && is_compute(dtype) && !is_fp8(dtype)) << name(dtype);
+    EXPECT_TRUE(is_floating(dtype) && is_compute(dtype) && !is_quantized(dtype)) << name(dtype);
   }
   for (const DType dtype : {e4m3, e5m2})
-    EXPECT_TRUE(is_floating(dtype) && !is_compute(dtype) && is_fp8(dtype)) << name(dtype);
+    EXPECT_TRUE(is_floating(dtype) && !is_compute(dtype) && is_quantized(dtype)) << name(dtype);
   for (const DType dtype : {i64, i32, u8, boolean})
-    EXPECT_FALSE(is_floating(dtype) || is_compute(dtype) || is_fp8(dtype)) << name(dtype);
+    EXPECT_FALSE(is_floating(dtype) || is_compute(dtype) || is_quantized(dtype)) << name(dtype);
 }
 
 // torch.promote_types, which does not mix FP8 types; here they give f32.

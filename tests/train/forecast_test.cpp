@@ -37,17 +37,17 @@ TEST(Forecast, IsWhatARunTakes) {
 
 // Emulated matmuls allocate dequantized operands; a wide layer makes them set the peak.
 TEST(Forecast, KnowsFinerFp8Scales) {
-  for (const char* scaling : {"current", "row", "block", "mx"}) {
+  for (const char* recipe : {"current", "row", "block", "mx"}) {
     Config config = small_config("fp8");
     config.hidden = 2048;
-    config.fp8_scaling = amp::parse_fp8_scaling(scaling);
-    expect_what_a_run_takes(config, scaling);
+    config.recipe = amp::parse_recipe(recipe);
+    expect_what_a_run_takes(config, recipe);
   }
 }
 
 TEST(Forecast, IsWhatARunWithAnFp8HeadTakes) {
   Config config = small_config("fp8");
-  config.fp8_head = true;
+  config.recipe.set_head(true);
   expect_what_a_run_takes(config, "FP8 head");
 }
 
@@ -60,7 +60,7 @@ TEST(Forecast, ChunksOfAnFp8HeadAreShorter) {
   config.context = 2048;
   config.batch = 8;
   EXPECT_EQ(loss_chunk(config), 5504);
-  config.fp8_head = true;
+  config.recipe.set_head(true);
   EXPECT_EQ(loss_chunk(config), 4096);
   config.precision = Precision::bf16;
   EXPECT_EQ(loss_chunk(config), 5504);

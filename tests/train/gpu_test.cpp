@@ -110,7 +110,7 @@ class Fp8TrainingGpu : public TrainingGpu {};
 
 TEST_P(Fp8TrainingGpu, FollowsTheCpu) {
   Config config = hundred_steps("fp8");
-  config.fp8_scaling = amp::parse_fp8_scaling(GetParam());
+  config.recipe = amp::parse_recipe(GetParam());
   const Trained cpu = train(config, Device::cpu()), gpu = train(config, Device::cuda());
   ASSERT_EQ(gpu.losses.size(), 100u);
   for (size_t i = 0; i < gpu.losses.size(); ++i)
@@ -118,7 +118,7 @@ TEST_P(Fp8TrainingGpu, FollowsTheCpu) {
   EXPECT_LT(gpu.losses.back(), 0.8 * gpu.losses.front());
 }
 
-INSTANTIATE_TEST_SUITE_P(Scalings, Fp8TrainingGpu,
+INSTANTIATE_TEST_SUITE_P(Recipes, Fp8TrainingGpu,
                          ::testing::Values("current", "row", "block", "mx"));
 
 class OverflowGpu : public TrainingGpu {};
@@ -303,9 +303,8 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},
         GraphCase{"fp8", "fp8"},
         GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
-        GraphCase{"fp8_current", "fp8",
-                  [](Config& c) { c.fp8_scaling = amp::Fp8Scaling::current; }},
-        GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = amp::Fp8Scaling::block; }}),
+        GraphCase{"fp8_current", "fp8", [](Config& c) { c.recipe = amp::recipes::current(); }},
+        GraphCase{"fp8_block", "fp8", [](Config& c) { c.recipe = amp::recipes::block(); }}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Kernel launches limit small models, so a graph pays.

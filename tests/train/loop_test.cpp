@@ -41,7 +41,7 @@ std::vector<Case> cases() {
   overflowing.config.recompute = true;
   result.push_back(overflowing);
   Case current{"fp8_current_llama", small_config("fp8")};
-  current.config.fp8_scaling = amp::Fp8Scaling::current;
+  current.config.recipe = amp::recipes::current();
   current.config.model = ModelFamily::llama;
   current.config.moments = DType::bf16;
   result.push_back(current);

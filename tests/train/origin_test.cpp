@@ -82,9 +82,9 @@ TEST(Origin, ListsSettingsThatChangeBits) {
   EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
               ElementsAre("precision \"fp32\" -> \"bf16\"", "batch 2 -> 5", "seed 0 -> 1"));
   before = after;
-  before.overrides.push_back({.module = "blocks.0", .fp8 = false});
+  before.overrides.push_back({.module = "blocks.0", .recipe = no_recipe});
   EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
-              ElementsAre("fp8 false -> unset", "module \"blocks.0\" -> unset"));
+              ElementsAre("module \"blocks.0\" -> unset", "recipe \"none\" -> unset"));
   before = after;
   before.order = dist::ReduceOrder::any;
   EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),

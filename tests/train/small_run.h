@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/data/tokens.h"
 #include "binade/train/config/config.h"
 
@@ -22,7 +23,7 @@ inline Config small_config(const std::string& precision = "fp32") {
   config.warmup = 2;
   config.precision = parse_precision(precision);
   config.device = Device::cpu();
-  config.fp8_history = 4;
+  config.recipe = amp::parse_recipe("delayed, history = 4");
   config.scale_growth_interval = 2;  // so that the scale moves within the test
   config.eval_every = 2;
   config.eval_batches = 1;

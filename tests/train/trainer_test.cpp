@@ -65,7 +65,7 @@ std::vector<StepCase> runs() {
                       config_of(precision, ParameterStorage::masters, 2, strong_clip)});
   StepCase hidden{"fp8_hidden", config_of("fp8", ParameterStorage::masters, 2, strong_clip)};
   hidden.config.model = ModelFamily::llama;
-  hidden.config.fp8_hidden = true;
+  hidden.config.recipe.set_hidden(true);
   result.push_back(hidden);
   result.push_back({"fp32_unclipped", config_of("fp32", ParameterStorage::autocast, 2, 0)});
   result.push_back({"fp16_unclipped", config_of("fp16", ParameterStorage::autocast, 2, 0)});
@@ -169,7 +169,8 @@ void add_gradients(std::vector<Tensor>& sums, const std::vector<Tensor>& paramet
 
 Trace by_hand(const StepCase& run) {
   const Config& config = run.config;
-  const bool fp8 = config.precision == Precision::fp8, fp16 = config.precision == Precision::fp16;
+  const bool fp8 = config.precision == Precision::quantized,
+             fp16 = config.precision == Precision::fp16;
   const bool low = fp8 || fp16 || config.precision == Precision::bf16;
   const DType type = fp16 ? DType::f16 : DType::bf16;
   const amp::MatmulPrecisionGuard matmuls(config.precision == Precision::tf32
@@ -199,9 +200,7 @@ Trace by_hand(const StepCase& run) {
       {
         const amp::Autocast autocast(type, {.enabled = low});
         const amp::QuantizedAutocast in_fp8(
-            amp::RecipeState{.enabled = fp8,
-                          .recipe = {.history = static_cast<int>(config.fp8_history),
-                                     .hidden = config.fp8_hidden}});
+            amp::RecipeState{.enabled = fp8, .recipe = config.recipe});
         loss = model.loss(batch.tokens, batch.targets);
       }
       mean += loss.item() * fraction;
@@ -285,7 +284,7 @@ TEST(TrainerFp8Hidden, HasTheSameBitsRecomputedAndResumed) {
   Config config = config_of("fp8", ParameterStorage::masters, 2, 1);
   config.model = ModelFamily::llama;
   Trainer without(config);
-  config.fp8_hidden = true;
+  config.recipe.set_hidden(true);
   Trainer straight(config), stopped(config), resumed(config);
   config.recompute = true;
   Trainer recomputed(config);
@@ -293,8 +292,8 @@ TEST(TrainerFp8Hidden, HasTheSameBitsRecomputedAndResumed) {
   for (int64_t step = 0; step < 6; ++step) {
     if (step == 3) {
       const StateDict model = stopped.model().state_dict();
-      EXPECT_TRUE(model.contains("blocks.1.mlp.up.fp8.result.history"));
-      EXPECT_FALSE(model.contains("blocks.1.mlp.down.fp8.result.history"));
+      EXPECT_TRUE(model.contains("blocks.1.mlp.up.scales.hidden.history"));
+      EXPECT_FALSE(model.contains("blocks.1.mlp.down.scales.hidden.history"));
       resumed.model().load_state_dict(model);
       resumed.load_state_dict(stopped.state_dict());
     }

@@ -7,7 +7,7 @@ _F32 = _binade.f32
 
 
 class Linear(NativeLayer):
-    """activation(x weight^T + bias); in FP8 under amp.fp8_autocast."""
+    """activation(x weight^T + bias); by a recipe under amp.quantized_autocast."""
 
     def __init__(self, in_features, out_features, bias=True, device="cpu", dtype=_F32, *,
                  activation="none"):

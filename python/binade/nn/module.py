@@ -53,7 +53,7 @@ class Module:
     """Owns parameters, buffers and child modules, found by assigning them as attributes.
 
     Subclasses call super().__init__() and define forward(). Ops that run inside know the path of
-    their module: policies, FP8 recipes, explain() and diagnoses use it.
+    their module: policies, recipes, explain() and diagnoses use it.
     """
 
     # Layers of the engine set it: the object that owns their parameters.
@@ -252,12 +252,13 @@ class Module:
     def load_state_dict(self, state_dict, strict=True):
         """Copies values in, converting dtypes. One error names every missing and surplus entry."""
         from .._creation import asarray
-        state = {name: asarray(value) for name, value in state_dict.items()}
+        state = {_binade._current_buffer_name(name): asarray(value)
+                 for name, value in state_dict.items()}
         for path, module in self.named_modules():
-            if module._native is not None:  # FP8 scales are created by loading them
+            if module._native is not None:  # delayed scales are created by loading them
                 inside = path + "." if path else ""
                 own = {n[len(inside):]: t for n, t in state.items()
-                       if n.startswith(inside) and "fp8" in n[len(inside):].split(".")}
+                       if n.startswith(inside) and "scales" in n[len(inside):].split(".")}
                 if own:
                     module._native.load_state_dict(own, False)
         mine = self.state_dict()

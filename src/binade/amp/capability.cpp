@@ -20,7 +20,7 @@ Support gpu_support(DType dtype, int index) {
   const int capability = gpus[static_cast<size_t>(index)].capability();
   if (dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16) return Support::native;
   if (dtype == DType::bf16) return capability >= 80 ? Support::native : Support::emulated;
-  if (is_fp8(dtype)) return capability >= 89 ? Support::native : Support::emulated;
+  if (is_quantized(dtype)) return capability >= 89 ? Support::native : Support::emulated;
   return Support::none;
 }
 

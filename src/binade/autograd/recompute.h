@@ -5,7 +5,7 @@
 namespace binade::autograd {
 
 // Whether this thread repeats a forward to recompute activations for a backward. State that a
-// forward updates (FP8 amax histories, running statistics) must not be updated a second time.
+// forward updates (histories of scales, running statistics) must not be updated a second time.
 bool recomputing();
 
 // For its lifetime, recomputing() is true on this thread.

@@ -15,15 +15,15 @@ struct Epilogue {
   Activation activation = Activation::none;
   TensorView pre_activation = {};  // shape of y, optional: receives act's argument
   bool tf32 = false;               // round f32 operands to TF32
-  bool fast_accumulation = false;  // FP8 on devices that offer it
-  // FP8 operands: inverse scales, as Quantized stores them, of a [m, k] and of b's transpose
+  bool fast_accumulation = false;  // of quantized operands, if the device offers it
+  // Quantized operands: inverse scales, as Quantized stores them, of a [m, k] and of b's transpose
   // [n, k].
   TensorView scale_a = {};
   TensorView scale_b = {};
   ScaleGroup group_a = {};
   ScaleGroup group_b = {};
-  // FP8 y of one matrix: y = values * scale_y (f32 [1]), saturated. amax_y (f32 [1], optional) must
-  // be 0 and becomes the largest magnitude of the values.
+  // A quantized y of one matrix: y = values * scale_y (f32 [1]), saturated. amax_y (f32 [1],
+  // optional) must be 0 and becomes the largest magnitude of the values.
   TensorView scale_y = {};
   TensorView amax_y = {};
 };

@@ -35,18 +35,19 @@ struct QuantizedOutput {
   int64_t columns() const { return data.present ? data.shape[1] : transposed.shape[0]; }
 };
 
-// A matrix as it is stored: values, or FP8 data that stand for data * scale_inv, rounded to
+// A matrix as it is stored: values, or quantized data that stand for data * scale_inv, rounded to
 // `dtype`.
 struct StoredMatrix {
   TensorView data;
-  TensorView scale_inv = {};  // f32 [1], of FP8 data: a power of two, so that bf16 values are exact
-  DType dtype = data.dtype;   // of the values
+  TensorView scale_inv =
+      {};  // f32 [1], of quantized data: a power of two, so that bf16 values are exact
+  DType dtype = data.dtype;  // of the values
 
   StoredMatrix(TensorView values) : data(values) {}  // NOLINT: implicit, as most are values
   StoredMatrix(const Tensor& values) : StoredMatrix(TensorView(values)) {}  // NOLINT
   StoredMatrix(TensorView data, TensorView scale_inv, DType dtype)
       : data(data), scale_inv(scale_inv), dtype(dtype) {}
-  bool is_quantized() const { return is_fp8(data.dtype); }
+  bool is_quantized() const { return binade::is_quantized(data.dtype); }
 };
 
 // A matrix quantized with scales from its own values, one per group.
@@ -82,14 +83,15 @@ struct DelayedScale {
   TensorView pending;           // f32 [1]: amax of the current step
   TensorView dropped;           // i32 [1]: number of non-finite amaxes
   TensorView scale, scale_inv;  // f32 [1]
-  double max_value;             // of the FP8 type
+  double max_value;             // of the data's type
   DelayedRule rule = {};
   TensorView prepared = {};  // optional, f32 [1]: becomes a copy of the new scale_inv
 };
 
-// Inputs may have any strides (a transpose is quantized as a view); quantized data is dense. Casts
-// to FP8 round to nearest even and saturate; NaN stays NaN. amax is the largest magnitude: infinite
-// or NaN if an element is.
+// Inputs may have any strides (a transpose is quantized as a view); quantized data is dense. Finite
+// values round to nearest even and saturate. Others must not pass unseen: NaN stays NaN, an
+// infinity stays one in e5m2 and becomes NaN in e4m3. amax is the largest magnitude: infinite or
+// NaN if an element is.
 struct QuantizeKernels {
   // amax (f32 [1]) of x.
   void (*amax)(TensorView x, TensorView amax);

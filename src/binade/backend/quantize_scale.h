@@ -7,7 +7,7 @@
 #include "binade/backend/quantize.h"
 #include "binade/formats/format.h"
 
-// How FP8 scales follow from magnitudes: shared by the backends so that they agree bit for bit.
+// How scales follow from magnitudes: shared by the backends so that they agree bit for bit.
 namespace binade::backend {
 
 inline constexpr int64_t mx_group = 32;  // fixed by the OCP MX specification

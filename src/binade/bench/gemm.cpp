@@ -64,12 +64,13 @@ constexpr Matmul all_matmuls[] = {
     {"bf16 dgrad", Precision::bf16, Form::dgrad, DType::bf16, DType::bf16},
     {"bf16 wgrad", Precision::bf16, Form::wgrad, DType::bf16, DType::f32},
     {"fp16", Precision::fp16, Form::forward, DType::f16, DType::f16, Devices::gpu},
-    {"fp8", Precision::fp8, Form::forward, DType::e4m3, DType::bf16},
-    {"fp8 row", Precision::fp8, Form::forward, DType::e4m3, DType::bf16, Devices::gpu, row, row},
-    {"fp8 block", Precision::fp8, Form::forward, DType::e4m3, DType::bf16, Devices::gpu, row_of_128,
-     tile_of_128},
+    {"fp8", Precision::quantized, Form::forward, DType::e4m3, DType::bf16},
+    {"fp8 row", Precision::quantized, Form::forward, DType::e4m3, DType::bf16, Devices::gpu, row,
+     row},
+    {"fp8 block", Precision::quantized, Form::forward, DType::e4m3, DType::bf16, Devices::gpu,
+     row_of_128, tile_of_128},
     // Both operands of a weight gradient are quantized again, along the axis it sums over.
-    {"fp8 block wgrad", Precision::fp8, Form::forward, DType::e4m3, DType::f32, Devices::gpu,
+    {"fp8 block wgrad", Precision::quantized, Form::forward, DType::e4m3, DType::f32, Devices::gpu,
      row_of_128, row_of_128},
 };
 
@@ -88,7 +89,7 @@ std::function<void()> contestant(const Matmul& matmul, const GemmShape& s, Devic
                y = Tensor::empty({1, s.m, s.n}, matmul.result, device),
                scale_a = ones(scale_shape({s.m, s.k}, matmul.group_a), DType::f32, device),
                scale_b = ones(scale_shape({s.n, s.k}, matmul.group_b), DType::f32, device);
-  const bool fp8 = matmul.precision == Precision::fp8;
+  const bool fp8 = matmul.precision == Precision::quantized;
   const bool tf32 = matmul.precision == Precision::tf32;
   return [=] {
     backend::Epilogue epilogue{.tf32 = tf32, .fast_accumulation = fp8};

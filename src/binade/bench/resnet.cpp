@@ -26,11 +26,11 @@ using train::Precision;
 constexpr int64_t classes = 1000;
 
 void check_precision(Precision precision) {
-  if (precision != Precision::fp8 && precision != Precision::tf32) return;
+  if (precision != Precision::quantized && precision != Precision::tf32) return;
   fail("bench resnet", {.argument = "precision",
                         .expected = "fp32, bf16 or fp16",
                         .found = std::string(train::name(precision)),
-                        .hint = "convolutions do not run in FP8 or TF32"});
+                        .hint = "convolutions do not run by a recipe or in TF32"});
 }
 
 // A training step on a batch that stays on the device, with the settings of torchvision's

@@ -88,7 +88,7 @@ std::string emulated_precisions(Device device) {
   std::string names;
   const std::pair<DType, train::Precision> types[] = {{DType::bf16, train::Precision::bf16},
                                                       {DType::f16, train::Precision::fp16},
-                                                      {DType::e4m3, train::Precision::fp8}};
+                                                      {DType::e4m3, train::Precision::quantized}};
   for (const auto& [type, precision] : types) {
     if (amp::matmul_support(type, device) == amp::Support::native) continue;
     names += (names.empty() ? "" : " and ") + std::string(train::name(precision));

@@ -74,7 +74,7 @@ void run_sweep(const train::Config& config, const SweepArguments& arguments) {
 
 void add_sweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "sweep", "Rank layers by how much FP8 costs them, and write a precision plan");
+      "sweep", "Rank layers by how much the recipe costs them, and write a precision plan");
   auto arguments = std::make_shared<SweepArguments>();
   command
       ->add_option("--by", arguments->by,

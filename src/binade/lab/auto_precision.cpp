@@ -23,11 +23,16 @@ constexpr bool train::Promotion::*bf16_of[] = {&train::Promotion::forward, &trai
 
 std::optional<amp::Recipe> finer_recipe(const amp::Recipe& recipe) {
   if (!recipe.is_per_tensor()) return {};
-  amp::Recipe finer = amp::recipes::row();
+  // All but scales stays as the run has it.
+  amp::Recipe finer = recipe;
+  finer.name = amp::recipes::row().name;
+  finer.set_head(false);
+  finer.set_hidden(false);
   for (const amp::Role role : {amp::Role::input, amp::Role::weight, amp::Role::gradient}) {
-    if (recipe.tensors[role]) finer.tensors[role]->format = recipe[role].format;
+    if (!recipe.tensors[role]) continue;
+    finer.tensors[role] = amp::recipes::row()[role];
+    finer.tensors[role]->format = recipe[role].format;
   }
-  finer.matmuls = recipe.matmuls;
   return finer;
 }
 

@@ -129,14 +129,15 @@ struct TrainerReplay {
       config.overrides.push_back({.module = one.module, .op = one.op, .run = CastClass::f32});
       if (recipes.enabled) train::exclude(recipes, one.module);
     }
-    if (other_type || config.precision == train::Precision::fp8) copy_model(trainer);
+    if (other_type || config.precision == train::Precision::quantized) copy_model(trainer);
   }
 
  private:
   void copy_model(train::Trainer& trainer) {
     copy = train::make_model(config, train::placement(config));
     // Not strict without a recipe, when the copy has no buffers for the model's scales.
-    copy->load_state_dict(trainer.model().state_dict(), config.precision == train::Precision::fp8);
+    copy->load_state_dict(trainer.model().state_dict(),
+                          config.precision == train::Precision::quantized);
     model = copy.get();
   }
 };

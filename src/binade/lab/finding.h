@@ -21,7 +21,8 @@ struct NonFinite {
   double value = 0;
   int64_t count = 0;  // of all such elements
 };
-// Nothing if all elements are finite, or if the type is not a compute type (integers, FP8).
+// Nothing if all elements are finite, or if the type is not a compute type (integers, quantized
+// data).
 std::optional<NonFinite> first_non_finite(const Tensor& x);
 
 enum class Direction : uint8_t { forward, backward, optimizer };

@@ -24,8 +24,8 @@ inline constexpr const formats::Format* candidates[] = {&formats::spec::f16, &fo
 inline constexpr size_t candidate_count = std::size(candidates);
 
 // Fractions of a tensor's elements that are outside a format's range: non-zero values that round to
-// zero, and values beyond the largest number. 16-bit formats are unscaled; FP8 uses the tensor's
-// scale.
+// zero, and values beyond the largest number. 16-bit formats are unscaled; 8-bit ones use the
+// tensor's scale.
 struct OutOfRange {
   double underflow = 0;
   double saturate = 0;
@@ -36,7 +36,7 @@ struct TensorStats {
   double zeros = 0;                                           // fraction of elements that are zero
   std::array<OutOfRange, candidate_count> out_of_range = {};  // by candidate format
   // Signal-to-quantization-noise ratio of the tensor in each candidate format, dB; NaN without a
-  // signal or with non-finite elements. FP8 has one scale per tensor.
+  // signal or with non-finite elements. 8-bit formats have one scale per tensor.
   std::array<double, candidate_count> sqnr = {};
   // Channels (columns) of the sample, and those whose largest magnitude exceeds outlier_factor
   // times the median of all.

@@ -57,7 +57,7 @@ class WorkMeter : public autograd::OpObserver {
     } else if (op == Op::packed_attention) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[0].size(1));
     }
-    fp8_ |= one.dtype == DType::e4m3;
+    quantized_ |= one.dtype == DType::e4m3;
     work.push_back(one);
   }
 
@@ -76,7 +76,7 @@ class WorkMeter : public autograd::OpObserver {
     // Five matmuls; the forward has two.
     if (node.op == Op::packed_attention)
       one.flops = 5 * elements(dy[0]) * static_cast<double>(dy[0].size(1));
-    if (node.op == Op::linear && fp8_) one.dtype = DType::e4m3;
+    if (node.op == Op::linear && quantized_) one.dtype = DType::e4m3;
     work.push_back(one);
   }
 
@@ -84,7 +84,7 @@ class WorkMeter : public autograd::OpObserver {
   int64_t weight_copies = 0;
 
  private:
-  bool fp8_ = false;
+  bool quantized_ = false;
 };
 
 // Bytes of moments per parameter: two of AdamW's, one of Lion's and Muon's, next to none of
@@ -153,7 +153,7 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
   using train::ParameterStorage, train::Precision;
   std::vector<std::pair<std::string, train::Config>> result;
   for (const Precision precision :
-       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::quantized}) {
     for (const bool masters : {false, true}) {
       for (const bool recompute : {false, true}) {
         if (masters && !train::uses_autocast(precision)) continue;
@@ -195,7 +195,7 @@ Forecast forecast(const train::Config& config) {
   result.trained_count = train::trained_parameters(run.model());
   run.evaluate();
   run.step();
-  // The second step finds gradients, moments and FP8 histories in place.
+  // The second step finds gradients, moments and histories of scales in place.
   measure_step(run, config, result);
   const memory::Statistics memory = run.memory();
   result.at_peak = memory.at_peak;
@@ -210,13 +210,13 @@ Forecast forecast(const train::Config& config) {
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = train::loss_chunk(config) * config.vocab * static_cast<int64_t>(size_of(type));
   if (takes_statistics(config)) result.statistics = statistics_bytes(run, config);
-  run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
+  run.model().state_dict();  // as for a checkpoint, which drops quantized copies of weights
   result.between_steps = run.memory().allocated;
   result.precision = config.precision;
   result.observed_blocks = observed_blocks(config);
   result.casts_weights = train::uses_autocast(config.precision) &&
                          (config.params == train::ParameterStorage::autocast ||
-                          config.precision == train::Precision::fp8);
+                          config.precision == train::Precision::quantized);
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
       config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;

@@ -40,7 +40,7 @@ struct Forecast {
   bool saves_during_steps = false;  // whether the snapshot lives beside the next steps
   std::vector<Work> work;           // of one optimizer step
   double observed_blocks = 0;       // whose layers' statistics are taken, per step on average
-  bool casts_weights = false;       // once per step, to 16 bits or FP8
+  bool casts_weights = false;       // once per step, to 16 bits or fewer
   train::Precision precision = train::Precision::fp32;
 
   int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }

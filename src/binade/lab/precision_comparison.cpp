@@ -20,7 +20,7 @@
 namespace binade::lab {
 namespace {
 
-constexpr const char* fp8_prefix = "fp8-";
+constexpr const char* recipe_prefix = "fp8-";
 
 // Counts values by exponent.
 class ExponentCounter {
@@ -151,7 +151,7 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
 std::vector<std::string> comparable() {
   std::vector<std::string> names = {"fp32", "tf32", "bf16", "fp16", "fp16-noscale"};
   for (const amp::Recipe* recipe : amp::recipes::all())
-    names.push_back(std::string(fp8_prefix) + recipe->name);
+    names.push_back(std::string(recipe_prefix) + recipe->name);
   return names;
 }
 
@@ -169,9 +169,9 @@ train::Config in_precision(const train::Config& given, const std::string& precis
     config.scale_growth_interval = 1'000'000'000;
     return config;
   }
-  if (precision.starts_with(fp8_prefix)) {
-    train::Config config = train::with_precision(given, train::Precision::fp8);
-    config.recipe = *amp::recipes::find(precision.substr(std::string_view(fp8_prefix).size()));
+  if (precision.starts_with(recipe_prefix)) {
+    train::Config config = train::with_precision(given, train::Precision::quantized);
+    config.recipe = *amp::recipes::find(precision.substr(std::string_view(recipe_prefix).size()));
     return config;
   }
   return train::with_precision(given, train::parse_precision(precision));

@@ -45,7 +45,7 @@ train::Precision rate_of(DType dtype, train::Precision run) {
     case DType::f16:
       return Precision::fp16;
     case DType::e4m3:
-      return Precision::fp8;
+      return Precision::quantized;
     default:
       return run == Precision::tf32 ? Precision::tf32 : Precision::fp32;
   }
@@ -243,9 +243,9 @@ Machine measure_machine(const train::Config& config) {
   const train::Config small = small_model(config);
   Machine machine{.bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
   Machine narrow{.bandwidth = machine.bandwidth};
-  // FP8 comes last: a run's other matmuls are in the precisions before.
+  // Quantized comes last: a run's other matmuls are in the precisions before.
   for (const Precision precision :
-       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::quantized}) {
     const auto at = static_cast<size_t>(precision);
     const auto rate = [&](const train::LayerShape& layer) {
       return train::linear_rate(device, precision, config.recipe, layer);

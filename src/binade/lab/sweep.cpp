@@ -136,7 +136,8 @@ void move_greedily(Sweep& result, SweepRuns& runs) {
   for (const Sweep::Unit& unit : result.ranked) {
     if (!(current > result.bf16 + margin) || unit.excess <= result.noise || runs.stopped()) return;
     moved.push_back(unit);
-    const double loss = runs.loss(name(unit) + " in bf16", train::Precision::fp8, without(moved));
+    const double loss =
+        runs.loss(name(unit) + " in bf16", train::Precision::quantized, without(moved));
     if (runs.stopped() && std::isnan(loss)) return;
     const bool kept = loss < current - margin || (!std::isfinite(current) && std::isfinite(loss));
     result.moves.push_back({unit, loss, kept});
@@ -191,7 +192,7 @@ double Sweep::planned_loss() const {
 }
 
 Sweep sweep(const train::Config& config, const SweepOptions& options) {
-  if (config.precision != train::Precision::fp8)
+  if (config.precision != train::Precision::quantized)
     fail("sweep", {.argument = "--precision",
                    .expected = "fp8, whose layers can be chosen one by one",
                    .found = std::string(train::name(config.precision))});
@@ -203,10 +204,10 @@ Sweep sweep(const train::Config& config, const SweepOptions& options) {
   result.bf16 = runs.loss("bf16", train::Precision::bf16);
   const double fp32 = runs.loss("fp32", train::Precision::fp32);
   result.noise = std::abs(fp32 - result.bf16) / result.bf16;
-  result.fp8 = runs.loss("fp8", train::Precision::fp8);
+  result.fp8 = runs.loss("fp8", train::Precision::quantized);
   for (Sweep::Unit& unit : units_of(modules, options.by)) {
     if (runs.stopped()) break;
-    unit.loss = runs.loss(name(unit) + " in FP8", train::Precision::fp8, only(unit, modules));
+    unit.loss = runs.loss(name(unit) + " in FP8", train::Precision::quantized, only(unit, modules));
     unit.excess = unit.loss / result.bf16 - 1;
     result.ranked.push_back(unit);
   }

@@ -112,7 +112,7 @@ void write(const Shape& shape, bool shortens, int axis, const std::string*& next
 }  // namespace
 
 std::string to_text(const Tensor& x) {
-  if (!x.defined() || is_fp8(x.dtype()) || x.device().is_meta()) return describe(x);
+  if (!x.defined() || is_quantized(x.dtype()) || x.device().is_meta()) return describe(x);
   const bool shortens = x.numel() > most_elements;
   const Tensor kept = to(shortens ? shortened(x.detach()) : x.detach(), Device::cpu());
   const std::vector<std::string> texts =

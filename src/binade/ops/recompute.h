@@ -10,7 +10,7 @@
 namespace binade {
 
 // Recompute (activation checkpointing): runs `fn` without saving activations; the backward runs
-// `fn` again to get them. Trades time for memory. The second run has the autocast and FP8 state
+// `fn` again to get them. Trades time for memory. The second run has the autocast state and recipe
 // (matmul precision included), the module path and the random streams of the first, so results and
 // gradients are bit for bit those of a plain call.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
@@ -23,9 +23,10 @@ std::vector<Tensor> checkpoint_many(std::function<std::vector<Tensor>(std::span<
                                     std::span<const Tensor> inputs,
                                     std::span<const Tensor> parameters = {});
 
-// On GPUs the backward computes results of activations and FP8 data again instead of keeping them
-// from the forward. While this lives, forwards on this thread keep them: faster, more memory. The
-// FP8 data of norms, which cost as much to keep, are still computed again. On CPUs all are kept.
+// On GPUs the backward computes results of activations and quantized data again instead of keeping
+// them from the forward. While this lives, forwards on this thread keep them: faster, more memory.
+// The quantized data of norms, which cost as much to keep, are still computed again. On CPUs all
+// are kept.
 class KeepResults {
  public:
   explicit KeepResults(bool keep = true);

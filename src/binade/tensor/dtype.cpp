@@ -43,7 +43,7 @@ DType promote(DType a, DType b) {
   if (!fa) return std::min(a, b);  // the enum lists wider integers first
   const auto is_16_bit = [](DType t) { return t == DType::f16 || t == DType::bf16; };
   if (is_16_bit(a) && is_16_bit(b)) return DType::f32;
-  if (is_fp8(a) && is_fp8(b)) return DType::f32;
+  if (is_quantized(a) && is_quantized(b)) return DType::f32;
   return std::min(a, b);
 }
 

@@ -87,7 +87,7 @@ constexpr size_t size_of(DType dtype) {
   return dispatch(dtype, [](auto tag) { return sizeof(typename decltype(tag)::type); });
 }
 
-constexpr bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+constexpr bool is_quantized(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
 
 // Floating-point types.
 constexpr bool is_floating(DType dtype) { return dtype <= DType::e5m2; }

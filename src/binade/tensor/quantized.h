@@ -17,7 +17,7 @@ Shape scale_shape(const Shape& matrix, ScaleGroup group);
 // The group with the matrix's own sizes in place of 0.
 ScaleGroup sized_group(const Shape& matrix, ScaleGroup group);
 
-// A quantized matrix: FP8 data together with its scales; value = data * scale_inv of its group.
+// A quantized matrix: data together with its scales; value = data * scale_inv of its group.
 struct Quantized {
   Tensor data;       // e4m3 or e5m2, [rows, columns], dense
   Tensor scale_inv;  // f32, or e8m0 in u8; scale_shape(data.shape(), group)

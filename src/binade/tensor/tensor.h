@@ -105,8 +105,8 @@ class Tensor {
     check_access(dtype_of<T>);
     return static_cast<const T*>(raw_data());
   }
-  // The same for writing. Counts as a write, so that casts and FP8 data derived from the old values
-  // are not used again. Call it anew before writing after an op has read the tensor.
+  // The same for writing. Counts as a write, so that casts and quantized data derived from the old
+  // values are not used again. Call it anew before writing after an op has read the tensor.
   template <class T>
   T* mutable_data() const {
     check_access(dtype_of<T>);

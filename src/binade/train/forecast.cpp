@@ -21,12 +21,13 @@ memory::Statistics without_cache(Device device) {
 
 int64_t loss_chunk(const Config& config) {
   const DType type = uses_autocast(config.precision) ? autocast_type(config.precision) : DType::f32;
-  return logits_rows(config.batch * config.context,
-                     {.classes = config.vocab,
-                      .width = config.width,
-                      .dtype = type,
-                      .quantized = config.precision == Precision::fp8 && config.recipe.has_head()},
-                     device_of(config));
+  return logits_rows(
+      config.batch * config.context,
+      {.classes = config.vocab,
+       .width = config.width,
+       .dtype = type,
+       .quantized = config.precision == Precision::quantized && config.recipe.has_head()},
+      device_of(config));
 }
 
 MetaRun::MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks)

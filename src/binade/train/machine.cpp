@@ -39,7 +39,7 @@ constexpr int64_t cpu_side = 768, gpu_side = 8192;
 // Dense TFLOP/s from the vendors' data sheets.
 struct GpuPeak {
   std::string_view name;  // part of the GPU's own
-  double fp32, tf32, half, fp8;
+  double fp32, tf32, half, quarter;
 
   double of(Precision precision) const {
     switch (precision) {
@@ -47,8 +47,8 @@ struct GpuPeak {
         return fp32;
       case Precision::tf32:
         return tf32;
-      case Precision::fp8:
-        return fp8;
+      case Precision::quantized:
+        return quarter;
       default:
         return half;
     }
@@ -67,7 +67,7 @@ class PrecisionScope {
   explicit PrecisionScope(Precision precision, const amp::Recipe& recipe = amp::recipes::delayed())
       : cast_(autocast_type(precision), {.enabled = uses_autocast(precision)}),
         matmul_(matmul_precision(precision)),
-        quantized_({.enabled = precision == Precision::fp8, .recipe = recipe}) {}
+        quantized_({.enabled = precision == Precision::quantized, .recipe = recipe}) {}
 
  private:
   amp::Autocast cast_;
@@ -180,8 +180,8 @@ double instruction_peak(Device device, Precision precision, double seconds) {
     }
   }
   if (!device.is_cpu()) return 0;
-  // FP8 operands become bf16 on their way into a matmul, f16 and TF32 ones f32.
-  const bool bf16 = (precision == Precision::bf16 || precision == Precision::fp8) &&
+  // Quantized operands become bf16 on their way into a matmul, f16 and TF32 ones f32.
+  const bool bf16 = (precision == Precision::bf16 || precision == Precision::quantized) &&
                     backend::cpu::current_level().bf16 != nullptr;
   return bf16 ? backend::cpu::bf16_peak(seconds) : backend::cpu::f32_peak(seconds);
 }
@@ -189,7 +189,7 @@ double instruction_peak(Device device, Precision precision, double seconds) {
 double matmul_rate(Device device, Precision precision) {
   static std::mutex mutex;
   static std::map<std::tuple<Device::Kind, int, Precision, int>, double> known;
-  const bool emulated = precision == Precision::fp8 &&
+  const bool emulated = precision == Precision::quantized &&
                         amp::matmul_support(DType::e4m3, device) != amp::Support::native;
   if (emulated) precision = Precision::bf16;
   const std::lock_guard lock(mutex);

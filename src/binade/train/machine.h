@@ -17,7 +17,8 @@ double instruction_peak(Device device, Precision precision, double seconds = 0.2
 
 // FLOP/s of one large matmul in the precision, as training runs it with the threads in force.
 // Measured after a warm-up, once in a process for each device and precision, within about a tenth
-// of a second. A device that emulates FP8 runs such matmuls in bf16, so that is measured instead.
+// of a second. A device that emulates quantized matmuls runs them in bf16, so that is measured
+// instead.
 double matmul_rate(Device device, Precision precision);
 
 // A linear layer applied to `rows` rows.

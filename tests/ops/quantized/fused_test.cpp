@@ -3,13 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
 #include "binade/ops/attention/rope.h"
 #include "binade/ops/elementwise/activation.h"
-#include "binade/ops/quantized/linear.h"
 #include "binade/ops/norm/norm.h"
+#include "binade/ops/quantized/linear.h"
 #include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
@@ -20,12 +22,15 @@ namespace {
 using amp::Recipe;
 using backend::NormKind;
 
+// A delayed recipe with these fields.
+Recipe delayed_with(const std::string& fields) { return amp::parse_recipe("delayed, " + fields); }
+
 struct Case {
   int64_t rows = 48, in = 32, width = 64, out = 32;
   DType type = DType::bf16;  // of autocast; f32: none
   bool bias = false;
   bool trains_up = true, trains_down = true, trains_x = true;
-  Recipe recipe = {.history = 3};
+  Recipe recipe = delayed_with("history = 3");
   // Of the norm before it.
   NormKind norm = NormKind::layer;
   bool residual = true;
@@ -35,13 +40,15 @@ struct Case {
 };
 
 // Runs an input, its residual, the norm's weight and bias and two layers, fused or not.
-using Fp8Program = std::vector<Tensor> (*)(const Case& c, bool fused, std::span<const Tensor> in,
-                                           const QuantizedLayer& up, const QuantizedLayer& down);
+using QuantizedProgram = std::vector<Tensor> (*)(const Case& c, bool fused,
+                                                 std::span<const Tensor> in,
+                                                 const QuantizedLayer& up,
+                                                 const QuantizedLayer& down);
 
 Tensor apply(const Tensor& x, const QuantizedLayer& layer) { return quantized_linear(x, layer); }
 
-std::vector<Tensor> mlp(const Case&, bool fused, std::span<const Tensor> in, const QuantizedLayer& up,
-                        const QuantizedLayer& down) {
+std::vector<Tensor> mlp(const Case&, bool fused, std::span<const Tensor> in,
+                        const QuantizedLayer& up, const QuantizedLayer& down) {
   return {fused ? quantized_swiglu_mlp(in[0], up, down) : apply(swiglu(apply(in[0], up)), down)};
 }
 
@@ -70,6 +77,7 @@ std::vector<Tensor> norm_linear(const Case& c, bool fused, std::span<const Tenso
                                 const QuantizedLayer& up, const QuantizedLayer&) {
   QuantizedLayer layer = up;
   layer.activation = c.activation;
+  layer.facts.stores_result &= c.activation == Activation::none;
   const auto [sum, y] = [&] {
     if (fused) return quantized_norm_linear(fused_norm(c, in), layer);
     const auto [sum, normed] = plain_norm(c, in);
@@ -85,8 +93,8 @@ std::vector<Tensor> norm_linear_rope(const Case& c, bool fused, std::span<const 
   const auto [cosine, sine] = rope_tables(in[0].size(1), dim, 10000, in[0].device());
   const auto [sum, y] = [&] {
     if (fused) {
-      return quantized_norm_linear_rope(fused_norm(c, in), up,
-                                  {.cosine = cosine, .sine = sine, .dim = dim, .rotated = rotated});
+      return quantized_norm_linear_rope(
+          fused_norm(c, in), up, {.cosine = cosine, .sine = sine, .dim = dim, .rotated = rotated});
     }
     const auto [sum, normed] = plain_norm(c, in);
     const Tensor y = apply(normed, up);
@@ -98,27 +106,26 @@ std::vector<Tensor> norm_linear_rope(const Case& c, bool fused, std::span<const 
 
 // How a program runs.
 struct Mode {
-  bool fused = false, requantizes = false;
+  bool fused = false, recomputes_results = false;
   bool tight = false;  // any memory that a backward takes is a new peak
 };
 
 // All results and states of three steps of two micro-batches.
-std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, Mode mode) {
+std::vector<Tensor> run(const Case& c, Device device, QuantizedProgram program, Mode mode) {
   const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype, bool trains) {
     Tensor x = test::noise(shape, stream, dtype, device);
     if (trains) x.set_requires_grad();
     return x;
   };
   const auto layer = [&](int64_t in, int64_t out, uint64_t stream, bool trains, bool hidden) {
-    return QuantizedLayer{.weight = noise({out, in}, stream, DType::f32, trains),
-                    .bias = c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(),
-                    .recipe = &c.recipe,
-                    .state = std::make_shared<amp::LayerScales>(),
-                    .requantizes = mode.requantizes,
-                    .is_hidden = hidden};
+    return with_facts({.weight = noise({out, in}, stream, DType::f32, trains),
+                       .bias = c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(),
+                       .recipe = &c.recipe,
+                       .scales = std::make_shared<amp::LayerScales>()},
+                      {.recomputes_results = mode.recomputes_results, .feeds_swiglu = hidden});
   };
   const QuantizedLayer up = layer(c.in, 2 * c.width, 1, c.trains_up, true),
-                 down = layer(c.width, c.out, 3, c.trains_down, false);
+                       down = layer(c.width, c.out, 3, c.trains_down, false);
   const Tensor weight = noise({c.in}, 5, DType::f32, c.trains_norm),
                bias = noise({c.in}, 6, DType::f32, c.trains_norm);
   const amp::QuantizedAutocast fp8(c.recipe);
@@ -156,21 +163,21 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, Mode m
     for (const Tensor& x : {one->weight, one->bias}) {
       if (x.defined() && x.requires_grad()) left.push_back(x.grad());
     }
-    for (const amp::ScaleStream* stream :
-         {&one->state->input, &one->state->weight, &one->state->gradient, &one->state->result}) {
-      if (!stream->defined()) continue;
-      for (const Tensor& x : {stream->history, stream->scale, stream->pending, stream->dropped})
+    for (const amp::Role role : amp::layer_roles) {
+      const amp::ScaleStream& stream = (*one->scales)[role];
+      if (!stream.defined()) continue;
+      for (const Tensor& x : {stream.history, stream.scale, stream.pending, stream.dropped})
         left.push_back(x);
     }
   }
   return left;
 }
 
-void expect_equal(const Case& c, Device device, Fp8Program program) {
+void expect_equal(const Case& c, Device device, QuantizedProgram program) {
   const std::vector<Tensor> expected = run(c, device, program, {});
-  for (const Mode mode : {Mode{.fused = true}, Mode{.fused = true, .requantizes = true},
-                          Mode{.fused = true, .requantizes = true, .tight = true}}) {
-    SCOPED_TRACE(mode.tight ? "tight" : mode.requantizes ? "quantized again" : "kept");
+  for (const Mode mode : {Mode{.fused = true}, Mode{.fused = true, .recomputes_results = true},
+                          Mode{.fused = true, .recomputes_results = true, .tight = true}}) {
+    SCOPED_TRACE(mode.tight ? "tight" : mode.recomputes_results ? "quantized again" : "kept");
     const std::vector<Tensor> found = run(c, device, program, mode);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i)
@@ -179,6 +186,7 @@ void expect_equal(const Case& c, Device device, Fp8Program program) {
 }
 
 const std::vector<std::pair<const char*, Case>>& cases() {
+  const Recipe hidden = delayed_with("history = 3, hidden = true");
   static const std::vector<std::pair<const char*, Case>> all = {
       {"bf16", {}},
       {"f16", {.type = DType::f16, .stream = DType::f16}},
@@ -192,18 +200,19 @@ const std::vector<std::pair<const char*, Case>>& cases() {
       {"x needs no gradient", {.trains_x = false}},
       {"nothing trains",
        {.trains_up = false, .trains_down = false, .trains_x = false, .trains_norm = false}},
-      {"e4m3 everywhere", {.recipe = {.format = amp::Fp8Format::e4m3, .history = 2}}},
-      {"hidden", {.recipe = {.history = 3, .hidden = true}}},
-      {"hidden, f16",
-       {.type = DType::f16, .recipe = {.history = 3, .hidden = true}, .stream = DType::f16}},
-      {"hidden, no autocast",
-       {.type = DType::f32, .recipe = {.history = 3, .hidden = true}, .stream = DType::f32}},
-      {"hidden, ragged",
-       {.rows = 38, .in = 19, .width = 27, .out = 11, .recipe = {.history = 3, .hidden = true}}},
+      {"e4m3 everywhere", {.recipe = delayed_with(R"(format = "e4m3", history = 2)")}},
+      {"hidden", {.recipe = hidden}},
+      {"hidden, f16", {.type = DType::f16, .recipe = hidden, .stream = DType::f16}},
+      {"hidden, no autocast", {.type = DType::f32, .recipe = hidden, .stream = DType::f32}},
+      {"hidden, ragged", {.rows = 38, .in = 19, .width = 27, .out = 11, .recipe = hidden}},
       {"hidden, large",
-       {.rows = 272, .in = 48, .width = 144, .out = 160, .recipe = {.hidden = true}}},
-      {"hidden, bias", {.bias = true, .recipe = {.history = 3, .hidden = true}}},
-      {"hidden, up is frozen", {.trains_up = false, .recipe = {.history = 3, .hidden = true}}}};
+       {.rows = 272,
+        .in = 48,
+        .width = 144,
+        .out = 160,
+        .recipe = delayed_with("history = 1024, hidden = true")}},
+      {"hidden, bias", {.bias = true, .recipe = hidden}},
+      {"hidden, up is frozen", {.trains_up = false, .recipe = hidden}}};
   return all;
 }
 
@@ -221,10 +230,11 @@ const std::vector<std::pair<const char*, Case>>& norm_cases() {
 }
 
 void expect_all_equal(Device device) {
-  const std::pair<const char*, Fp8Program> programs[] = {{"mlp", mlp},
-                                                         {"norm_mlp", norm_mlp},
-                                                         {"norm_linear", norm_linear},
-                                                         {"norm_linear_rope", norm_linear_rope}};
+  const std::pair<const char*, QuantizedProgram> programs[] = {
+      {"mlp", mlp},
+      {"norm_mlp", norm_mlp},
+      {"norm_linear", norm_linear},
+      {"norm_linear_rope", norm_linear_rope}};
   for (const auto& [program_name, program] : programs) {
     for (const auto* list : {&cases(), &norm_cases()}) {
       if (program == mlp && list == &norm_cases()) continue;
@@ -236,23 +246,23 @@ void expect_all_equal(Device device) {
   }
 }
 
-TEST(Fp8Fused, IsItsComposite) { expect_all_equal(Device::cpu()); }
+TEST(QuantizedFused, IsItsComposite) { expect_all_equal(Device::cpu()); }
 
-TEST(Fp8FusedGpu, IsItsComposite) {
+TEST(QuantizedFusedGpu, IsItsComposite) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   expect_all_equal(Device::cuda());
 }
 
 // The bytes that forwards of norm_mlp hold for their backward.
-int64_t held_by(const Case& c, Device device, bool requantizes, int forwards) {
+int64_t held_by(const Case& c, Device device, bool recomputes_results, int forwards) {
   const auto leaf = [&](const Shape& shape, uint64_t stream, DType dtype) {
     return test::noise_leaf(shape, stream, dtype, device);
   };
   const auto layer = [&](int64_t in, int64_t out) {
-    return QuantizedLayer{.weight = leaf({out, in}, 1, DType::f32),
-                    .recipe = &c.recipe,
-                    .state = std::make_shared<amp::LayerScales>(),
-                    .requantizes = requantizes};
+    return with_facts({.weight = leaf({out, in}, 1, DType::f32),
+                       .recipe = &c.recipe,
+                       .scales = std::make_shared<amp::LayerScales>()},
+                      {.recomputes_results = recomputes_results});
   };
   const amp::QuantizedAutocast fp8(c.recipe);
   const amp::Autocast autocast(DType::bf16);
@@ -260,7 +270,7 @@ int64_t held_by(const Case& c, Device device, bool requantizes, int forwards) {
   const std::vector<Tensor> inputs = {leaf({c.rows, c.in}, 2, DType::bf16),
                                       leaf({c.rows, c.in}, 3, DType::bf16),
                                       leaf({c.in}, 4, DType::f32), leaf({c.in}, 5, DType::f32)};
-  for (const QuantizedLayer* one : {&up, &down}) one->state->begin(c.recipe, one->weight);
+  for (const QuantizedLayer* one : {&up, &down}) ops::begin(*one);
   for (const QuantizedLayer* one : {&up, &down}) one->weight.bump_version();
   std::vector<std::vector<Tensor>> results;
   const int64_t before = memory::allocated(device);
@@ -270,7 +280,7 @@ int64_t held_by(const Case& c, Device device, bool requantizes, int forwards) {
 
 // A layer that quantizes again holds the sum, its statistics, the hidden values and the result, but
 // no quantized data.
-TEST(Fp8Fused, KeepsNoDataThatItQuantizesAgain) {
+TEST(QuantizedFused, KeepsNoDataThatItQuantizesAgain) {
   const Case c{.rows = 64, .in = 128, .width = 128, .out = 128};
   const auto kept = [&](int forwards) {
     return held_by(c, Device::cpu(), false, forwards) - held_by(c, Device::cpu(), true, forwards);
@@ -283,7 +293,7 @@ TEST(Fp8Fused, KeepsNoDataThatItQuantizesAgain) {
 }
 
 // On a GPU others hold transposed data: of the weights, of SwiGLU's result, but not of a norm's.
-TEST(Fp8FusedGpu, KeepsWhatTheBackwardReads) {
+TEST(QuantizedFusedGpu, KeepsWhatTheBackwardReads) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   const Case c{.rows = 256, .in = 512, .width = 1024, .out = 512};
   const int64_t kept = held_by(c, Device::cuda(), false, 1) - held_by(c, Device::cuda(), true, 1);
@@ -293,18 +303,18 @@ TEST(Fp8FusedGpu, KeepsWhatTheBackwardReads) {
 }
 
 // Half of 16-bit values, and a scale.
-TEST(Fp8Fused, KeepsHiddenInFp8) {
+TEST(QuantizedFused, KeepsHiddenInFp8) {
   const Case c{.rows = 64, .in = 128, .width = 128, .out = 128};
   const amp::Autocast autocast(DType::bf16);
   const auto held_by = [&](bool hidden) {
-    const Recipe recipe{.history = 3, .hidden = hidden};
+    Recipe recipe = delayed_with("history = 3");
+    recipe.set_hidden(hidden);
     const amp::QuantizedAutocast fp8(recipe);
     const auto layer = [&](int64_t in, int64_t out) {
-      return QuantizedLayer{.weight = test::noise_leaf({out, in}, 1),
-                      .recipe = &recipe,
-                      .state = std::make_shared<amp::LayerScales>(),
-                      .requantizes = true,
-                      .is_hidden = true};
+      return with_facts({.weight = test::noise_leaf({out, in}, 1),
+                         .recipe = &recipe,
+                         .scales = std::make_shared<amp::LayerScales>()},
+                        {.recomputes_results = true, .feeds_swiglu = true});
     };
     const QuantizedLayer up = layer(c.in, 2 * c.width), down = layer(c.width, c.out);
     const Tensor x = test::noise_leaf({c.rows, c.in}, 2, DType::bf16);
@@ -319,12 +329,12 @@ TEST(Fp8Fused, KeepsHiddenInFp8) {
 }
 
 // A changed weight means other scales.
-TEST(Fp8Fused, QuantizesNothingAgainAfterAStep) {
+TEST(QuantizedFused, QuantizesNothingAgainAfterAStep) {
   const Case c;
-  const QuantizedLayer up{.weight = test::noise_leaf({2 * c.width, c.in}, 1),
-                    .recipe = &c.recipe,
-                    .state = std::make_shared<amp::LayerScales>(),
-                    .requantizes = true};
+  const QuantizedLayer up = with_facts({.weight = test::noise_leaf({2 * c.width, c.in}, 1),
+                                        .recipe = &c.recipe,
+                                        .scales = std::make_shared<amp::LayerScales>()},
+                                       {.recomputes_results = true});
   const std::vector<Tensor> inputs = {test::noise_leaf({c.rows, c.in}, 2, DType::bf16),
                                       test::noise_leaf({c.rows, c.in}, 3, DType::bf16),
                                       test::noise_leaf({c.in}, 4), test::noise_leaf({c.in}, 5)};
@@ -336,13 +346,13 @@ TEST(Fp8Fused, QuantizesNothingAgainAfterAStep) {
 }
 
 // Type conversions that the fused kernels do not do are left to the plain ops.
-TEST(Fp8Fused, ReplacesNoNormThatConvertsTypes) {
+TEST(QuantizedFused, ReplacesNoNormThatConvertsTypes) {
   const Tensor x = test::noise({4, 8}, 1, DType::bf16), weight = test::noise({8}, 2);
   const auto layer = [&](const Tensor& in) {
     return fused_norm(NormKind::layer, in, weight, {}, 1e-5);
   };
-  EXPECT_FALSE(layer(x));  // no FP8
-  const amp::QuantizedAutocast fp8(Recipe{});
+  EXPECT_FALSE(layer(x));  // no recipe
+  const amp::QuantizedAutocast fp8(amp::recipes::delayed());
   EXPECT_TRUE(layer(x));
   EXPECT_FALSE(layer(test::noise({4, 8}, 1, DType::f64)));
   EXPECT_FALSE(layer({}));

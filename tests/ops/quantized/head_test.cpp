@@ -3,21 +3,23 @@
 #include <cmath>
 
 #include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/matmul/matmul.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
-// linear_cross_entropy under recipes with FP8 heads.
-namespace binade::fp8_head_test {
+// linear_cross_entropy under recipes with the roles of a head.
+namespace binade::quantized_head_test {
 namespace {
 
 using amp::Recipe;
+using amp::Role;
 
 struct HeadResult {
   Tensor loss, dx, dweight;
@@ -54,7 +56,15 @@ struct HeadCase {
   }
 };
 
-const Recipe exact_scales{.power_of_two = true, .head = true};
+// Scales that are powers of two, with gradients of logits in a format.
+Recipe exact_scales(const formats::Format& gradient = formats::spec::e5m2) {
+  Recipe recipe = amp::recipes::delayed();
+  recipe.tensors[Role::gradient]->format = gradient;
+  recipe.set_head(true);
+  for (const Role role : {Role::head_input, Role::head_weight})
+    recipe.tensors[role]->rule = amp::ScaleRule::power_of_two;
+  return recipe;
+}
 
 void expect_near(const Tensor& found, const Tensor& expected, double tolerance) {
   const std::vector<double> a = test::read(test::on_host(found)),
@@ -77,14 +87,11 @@ double distance(const Tensor& a, const Tensor& b) {
 
 // Logits of integers are exact, so all errors are those of the gradients in e5m2: the oracle
 // quantizes the gradients of a plain cross entropy.
-TEST(Fp8Head, QuantizesTheGradientsOfLogits) {
-  for (const auto& [format, scale, dtype] :
-       {std::tuple(amp::Fp8Format::hybrid, 0x1p15, DType::e5m2),
-        std::tuple(amp::Fp8Format::e4m3, 0x1p8, DType::e4m3)}) {
+TEST(QuantizedHead, QuantizesTheGradientsOfLogits) {
+  for (const auto& [scale, dtype] :
+       {std::pair(0x1p15, DType::e5m2), std::pair(0x1p8, DType::e4m3)}) {
     const HeadCase c;
-    Recipe recipe = exact_scales;
-    recipe.format = format;
-    const HeadResult found = c.run(recipe);
+    const HeadResult found = c.run(exact_scales(amp::format_of(dtype)));
     const Tensor x = c.x(), weight = c.weight();
     Tensor logits = matmul(x, transpose(weight, 0, 1));
     logits.set_requires_grad();
@@ -99,7 +106,7 @@ TEST(Fp8Head, QuantizesTheGradientsOfLogits) {
   }
 }
 
-TEST(Fp8Head, QuantizesItsOperands) {
+TEST(QuantizedHead, QuantizesItsOperands) {
   HeadCase c{.chunk = 24};
   const Tensor x = test::noise({c.rows, c.width}, 1), weight = test::noise({c.classes, c.width}, 2);
   const NoGrad no_grad;
@@ -107,33 +114,34 @@ TEST(Fp8Head, QuantizesItsOperands) {
   const double rounded = linear_cross_entropy(dequantize(quantize(x)), dequantize(quantize(weight)),
                                               c.target(), c.options)
                              .item();
-  const amp::QuantizedAutocast fp8(Recipe{.head = true});
+  const amp::QuantizedAutocast fp8(amp::parse_recipe("delayed, head = true"));
   const double found = linear_cross_entropy(x, weight, c.target(), c.options).item();
   EXPECT_NEAR(found, rounded, 1e-5 * std::abs(rounded));  // f32 sums in another order
   EXPECT_GT(std::abs(found - plain), 1e-3);
 }
 
 // Also if one of the three matmuls is left out.
-TEST(Fp8Head, IsLeftAloneByOtherRecipes) {
+TEST(QuantizedHead, IsLeftAloneByOtherRecipes) {
   const HeadCase c{.dtype = DType::bf16};
   const HeadResult expected = c.run();
-  for (const Recipe& recipe :
-       {Recipe{}, Recipe{.wgrad = false, .head = true},
-        Recipe{.dgrad = false, .head = true}, Recipe{.forward = false, .head = true}}) {
-    const HeadResult found = c.run(recipe);
+  for (const char* recipe : {"delayed", R"(delayed, head = true, matmuls = ["forward", "dgrad"])",
+                             R"(delayed, head = true, matmuls = ["forward", "wgrad"])",
+                             R"(delayed, head = true, matmuls = ["dgrad", "wgrad"])"}) {
+    SCOPED_TRACE(recipe);
+    const HeadResult found = c.run(amp::parse_recipe(recipe));
     EXPECT_TRUE(test::same_bits(found.loss, expected.loss));
     EXPECT_TRUE(test::same_bits(found.dx, expected.dx));
     EXPECT_TRUE(test::same_bits(found.dweight, expected.dweight));
   }
 }
 
-TEST(Fp8Head, DoesNotDependOnItsChunks) {
+TEST(QuantizedHead, DoesNotDependOnItsChunks) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     HeadCase c{.dtype = dtype, .options = {.smoothing = 0.1}};
-    const HeadResult expected = c.run(exact_scales);
+    const HeadResult expected = c.run(exact_scales());
     for (const int64_t chunk : {1, 5, 24}) {
       c.chunk = chunk;
-      const HeadResult found = c.run(exact_scales);
+      const HeadResult found = c.run(exact_scales());
       EXPECT_TRUE(test::same_bits(found.loss, expected.loss));
       EXPECT_TRUE(test::same_bits(found.dx, expected.dx));
       EXPECT_LT(distance(found.dweight, expected.dweight), dtype == DType::f32 ? 1e-6 : 1e-2);
@@ -142,7 +150,7 @@ TEST(Fp8Head, DoesNotDependOnItsChunks) {
 }
 
 // Vocabularies that fill no vectors, one that fits no block's shared memory, and rows in chunks.
-TEST(Fp8HeadGpu, FollowsTheCpu) {
+TEST(QuantizedHeadGpu, FollowsTheCpu) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   for (const HeadCase& size : {HeadCase{.rows = 48, .width = 64, .classes = 96, .chunk = 16},
                                HeadCase{.rows = 160, .width = 32, .classes = 50, .chunk = 64},
@@ -154,9 +162,9 @@ TEST(Fp8HeadGpu, FollowsTheCpu) {
         HeadCase c = size;
         c.dtype = dtype;
         c.options = {.smoothing = smoothing};
-        const HeadResult expected = c.run(exact_scales);
+        const HeadResult expected = c.run(exact_scales());
         c.device = Device::cuda();
-        const HeadResult found = c.run(exact_scales);
+        const HeadResult found = c.run(exact_scales());
         EXPECT_NEAR(to(found.loss, Device::cpu()).item(), expected.loss.item(),
                     1e-5 * expected.loss.item());
         // A gradient that another exponential rounds to the next e5m2 value is off by an eighth.
@@ -168,4 +176,4 @@ TEST(Fp8HeadGpu, FollowsTheCpu) {
 }
 
 }  // namespace
-}  // namespace binade::fp8_head_test
+}  // namespace binade::quantized_head_test

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "binade/amp/autocast.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/quantized/linear.h"
@@ -15,8 +16,9 @@
 namespace binade {
 namespace {
 
+using amp::parse_recipe;
 using amp::Recipe;
-using amp::Fp8Scaling;
+using amp::Role;
 
 // y, dx and dweight.
 using Matmuls = std::array<Tensor, 3>;
@@ -31,21 +33,21 @@ Matmuls matmuls_of(Run run) {
   return {y, x.grad(), weight.grad()};
 }
 
-Matmuls fp8_matmuls(const Recipe& recipe, bool requantizes = false) {
+Matmuls quantized_matmuls(const Recipe& recipe, bool recomputes_results = false) {
   return matmuls_of([&](const Tensor& x, const Tensor& weight) {
-    return quantized_linear(x, {.weight = weight,
-                          .recipe = &recipe,
-                          .state = std::make_shared<amp::LayerScales>(),
-                          .requantizes = requantizes});
+    return quantized_linear(x, with_facts({.weight = weight,
+                                           .recipe = &recipe,
+                                           .scales = std::make_shared<amp::LayerScales>()},
+                                          {.recomputes_results = recomputes_results}));
   });
 }
 
 // Whatever the recipe; those that cannot quantize again keep their data.
 TEST(QuantizedLayer, HasTheSameBitsIfItQuantizesAgain) {
   for (const Recipe& recipe :
-       {Recipe{}, Recipe{.dgrad = false}, Recipe{.scaling = Fp8Scaling::current},
-        Recipe{.scaling = Fp8Scaling::row}}) {
-    const Matmuls kept = fp8_matmuls(recipe), again = fp8_matmuls(recipe, true);
+       {amp::recipes::delayed(), parse_recipe(R"(delayed, matmuls = ["forward", "wgrad"])"),
+        amp::recipes::current(), amp::recipes::row()}) {
+    const Matmuls kept = quantized_matmuls(recipe), again = quantized_matmuls(recipe, true);
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(test::same_bits(again[i], kept[i])) << i;
   }
 }
@@ -53,20 +55,20 @@ TEST(QuantizedLayer, HasTheSameBitsIfItQuantizesAgain) {
 // A result that SwiGLU reads: e4m3 under the scale of past amaxes, then values again. Gradients are
 // those of a layer without it.
 TEST(QuantizedLayer, StoresAHiddenResultInE4m3) {
-  const Recipe recipe{.history = 2, .hidden = true};
-  const auto state = std::make_shared<amp::LayerScales>(),
-             plain_state = std::make_shared<amp::LayerScales>();
+  const Recipe recipe = parse_recipe("delayed, history = 2, hidden = true");
+  const auto scales = std::make_shared<amp::LayerScales>(),
+             plain_scales = std::make_shared<amp::LayerScales>();
   const Tensor x = test::noise_leaf({24, 40}, 1, DType::bf16),
                weight = test::noise_leaf({56, 40}, 2);
   const amp::Autocast autocast(DType::bf16);
-  const auto run = [&](bool is_hidden, const std::shared_ptr<amp::LayerScales>& of) {
-    return quantized_linear(x,
-                      {.weight = weight, .recipe = &recipe, .state = of, .is_hidden = is_hidden});
+  const auto run = [&](bool feeds_swiglu, const std::shared_ptr<amp::LayerScales>& of) {
+    return quantized_linear(x, with_facts({.weight = weight, .recipe = &recipe, .scales = of},
+                                          {.feeds_swiglu = feeds_swiglu}));
   };
   for (int step = 0; step < 2; ++step) {
-    const Tensor plain = run(false, plain_state);
-    const Tensor y = run(true, state);
-    const auto scale = static_cast<float>(state->result.scale.item());
+    const Tensor plain = run(false, plain_scales);
+    const Tensor y = run(true, scales);
+    const auto scale = static_cast<float>((*scales)[Role::hidden].scale.item());
     const std::vector<double> values = test::read(y), exact = test::read(plain);
     double amax = 0;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -75,14 +77,14 @@ TEST(QuantizedLayer, StoresAHiddenResultInE4m3) {
       EXPECT_NEAR(values[i] * scale, exact[i] * scale, magnitude * (1.0 / 16 + 1.0 / 128));
       amax = std::max(amax, std::abs(exact[i]));
     }
-    EXPECT_NEAR(state->result.pending.item(), amax, amax / 256);
+    EXPECT_NEAR((*scales)[Role::hidden].pending.item(), amax, amax / 256);
     // Afterwards the scale makes the most of e4m3, with as many distinct values as it has at most.
     EXPECT_EQ(scale, step == 0 ? 1 : std::exp2(std::floor(std::log2(448 / amax))));
     EXPECT_LT(std::set<double>(values.begin(), values.end()).size(), 256u);
     weight.bump_version();
   }
-  const auto gradients = [&](bool is_hidden) {
-    const Tensor y = run(is_hidden, std::make_shared<amp::LayerScales>());
+  const auto gradients = [&](bool feeds_swiglu) {
+    const Tensor y = run(feeds_swiglu, std::make_shared<amp::LayerScales>());
     x.zero_grad();
     weight.zero_grad();
     y.backward(test::noise(y.shape(), 3, y.dtype()));
@@ -92,32 +94,35 @@ TEST(QuantizedLayer, StoresAHiddenResultInE4m3) {
   for (size_t i = 0; i < stored.size(); ++i) EXPECT_TRUE(test::same_bits(stored[i], plain[i])) << i;
 }
 
-// Recipes without delayed scales, or with a matmul in another type, have values.
+// Recipes without a format for it, or with a matmul in another type, have values.
 TEST(QuantizedLayer, StoresNoOtherResults) {
-  Recipe recipe{.hidden = true};
-  QuantizedLayer layer{.recipe = &recipe, .is_hidden = true};
-  EXPECT_TRUE(ops::stores_result(layer));
-  layer.activation = Activation::relu;
-  EXPECT_FALSE(ops::stores_result(layer));
-  layer.activation = Activation::none;
-  recipe.wgrad = false;
-  EXPECT_FALSE(ops::stores_result(layer));
-  recipe = {.scaling = Fp8Scaling::current, .hidden = true};
-  EXPECT_FALSE(ops::stores_result(layer));
-  recipe = {};
-  EXPECT_FALSE(ops::stores_result(layer));
+  const auto stores = [](const Recipe& recipe, Activation activation = Activation::none,
+                         bool feeds_swiglu = true) {
+    const QuantizedLayer layer{.weight = Tensor::empty({8, 4}, DType::f32),
+                               .activation = activation,
+                               .recipe = &recipe,
+                               .scales = {}};
+    return with_facts(layer, {.feeds_swiglu = feeds_swiglu}).facts.stores_result;
+  };
+  Recipe recipe = parse_recipe("delayed, hidden = true");
+  EXPECT_TRUE(stores(recipe));
+  EXPECT_FALSE(stores(recipe, Activation::relu));
+  EXPECT_FALSE(stores(recipe, Activation::none, false));
+  recipe.matmuls.wgrad = false;
+  EXPECT_FALSE(stores(recipe));
+  for (const Recipe* builtin : amp::recipes::all()) EXPECT_FALSE(stores(*builtin)) << builtin->name;
+  EXPECT_THROW(parse_recipe("current, hidden = true"), Error);
 }
 
 // The output of attention is kept by its own backward anyway. Other inputs are not.
 TEST(QuantizedLayer, QuantizesAttentionOutputsAgain) {
   const Tensor qkv = test::noise_leaf({1, 8, 48}, 1, DType::bf16);
   const Tensor y = packed_attention(qkv, 2, 2);
-  const Recipe recipe;
-  QuantizedLayer layer{.weight = test::noise_leaf({8, 16}, 2, DType::bf16),
-                 .recipe = &recipe,
-                 .state = std::make_shared<amp::LayerScales>(),
-                 .requantizes = true};
-  layer.state->begin(recipe, layer.weight);
+  QuantizedLayer layer = with_facts({.weight = test::noise_leaf({8, 16}, 2, DType::bf16),
+                                     .recipe = &amp::recipes::delayed(),
+                                     .scales = std::make_shared<amp::LayerScales>()},
+                                    {.recomputes_results = true});
+  ops::begin(layer);
   const ops::LayerForward forward{
       .dtype = DType::bf16, .recording = true, .input_needs_grad = true, .records_amax = true};
   const auto again = [&](const Tensor& x) {
@@ -126,25 +131,25 @@ TEST(QuantizedLayer, QuantizesAttentionOutputsAgain) {
   };
   EXPECT_TRUE(again(y));
   EXPECT_FALSE(again(relu(y)));
-  layer.requantizes = false;
+  layer = with_facts(layer, {.recomputes_results = false});
   EXPECT_FALSE(again(y));
 }
 
-// A matmul in FP8 has the bits of the complete recipe, one that is left out those of linear().
-TEST(QuantizedLayer, RunsEachMatmulInFp8OrInTheAutocastType) {
+// A quantized matmul has the bits of the complete recipe, one that is left out those of linear().
+TEST(QuantizedLayer, RunsEachMatmulQuantizedOrInTheAutocastType) {
   const Matmuls plain =
       matmuls_of([](const Tensor& x, const Tensor& weight) { return linear(x, weight); });
-  for (const Fp8Scaling scaling : {Fp8Scaling::delayed, Fp8Scaling::current, Fp8Scaling::row,
-                                   Fp8Scaling::block, Fp8Scaling::mx}) {
-    const Matmuls complete = fp8_matmuls({.scaling = scaling});
+  for (const Recipe* builtin : amp::recipes::all()) {
+    const Matmuls complete = quantized_matmuls(*builtin);
     for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(test::same_bits(complete[i], plain[i]));
     for (unsigned mask = 0; mask < 8; ++mask) {
-      SCOPED_TRACE(std::string(amp::name(scaling)) + " " + std::to_string(mask));
-      const bool in_fp8[3] = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
-      const Matmuls found = fp8_matmuls(
-          {.scaling = scaling, .forward = in_fp8[0], .dgrad = in_fp8[1], .wgrad = in_fp8[2]});
+      SCOPED_TRACE(builtin->name + " " + std::to_string(mask));
+      const bool quantized[3] = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
+      Recipe recipe = *builtin;
+      recipe.matmuls = {.forward = quantized[0], .dgrad = quantized[1], .wgrad = quantized[2]};
+      const Matmuls found = quantized_matmuls(recipe);
       for (size_t i = 0; i < 3; ++i)
-        EXPECT_TRUE(test::same_bits(found[i], in_fp8[i] ? complete[i] : plain[i])) << i;
+        EXPECT_TRUE(test::same_bits(found[i], quantized[i] ? complete[i] : plain[i])) << i;
     }
   }
 }
@@ -153,17 +158,18 @@ TEST(QuantizedLayer, RunsEachMatmulInFp8OrInTheAutocastType) {
 TEST(QuantizedLayer, MatmulsLeftOutOfTheRecipeReadUnquantizedValues) {
   const Tensor x = randn({5, 24}, {1, 0}), weight = randn({7, 24}, {2, 0}),
                bias = randn({7}, {3, 0});
-  Recipe recipe{.scaling = Fp8Scaling::current};
+  Recipe recipe = amp::recipes::current();
   const auto run = [&] {
-    return test::read(quantized_linear(x, {.weight = weight,
-                                     .bias = bias,
-                                     .activation = Activation::relu,
-                                     .recipe = &recipe,
-                                     .state = std::make_shared<amp::LayerScales>()}));
+    return test::read(
+        quantized_linear(x, with_facts({.weight = weight,
+                                        .bias = bias,
+                                        .activation = Activation::relu,
+                                        .recipe = &recipe,
+                                        .scales = std::make_shared<amp::LayerScales>()})));
   };
   const auto plain = test::read(linear(x, weight, bias, Activation::relu));
   EXPECT_NE(run(), plain);
-  recipe.forward = false;
+  recipe.matmuls.forward = false;
   EXPECT_EQ(run(), plain);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/quantized/linear.h"
 #include "support/values.h"
@@ -65,15 +66,16 @@ struct Scales {
 };
 
 // Runs the layer once and compares its three products, and the bias and its gradient.
-void expect_products(const amp::Recipe& recipe,
-                     const std::shared_ptr<amp::LayerScales>& state, const Scales& scales) {
+void expect_products(const amp::Recipe& recipe, const std::shared_ptr<amp::LayerScales>& kept,
+                     const Scales& scales) {
   Tensor x = randn({rows_of_x, width_in}, {1, 0}), w = randn({width_out, width_in}, {2, 0}),
          bias = randn({width_out}, {4, 0});
   const Tensor dy = randn({rows_of_x, width_out}, {3, 0});
   for (Tensor* leaf : {&x, &w, &bias}) leaf->set_requires_grad();
-  const Tensor y = quantized_linear(x, {.weight = w, .bias = bias, .recipe = &recipe, .state = state});
+  const Tensor y = quantized_linear(
+      x, with_facts({.weight = w, .bias = bias, .recipe = &recipe, .scales = kept}));
   y.backward(dy);
-  const bool hybrid = recipe.format == amp::Fp8Format::hybrid;
+  const bool hybrid = recipe[amp::Role::gradient].format == formats::spec::e5m2;
   const Numbers qx = fp8_of<e4m3>(test::read(x), scales.x, 448),
                 qw = fp8_of<e4m3>(test::read(w), scales.w, 448),
                 qdy = hybrid ? fp8_of<e5m2>(test::read(dy), scales.dy, 57344)
@@ -107,27 +109,28 @@ Scales scales_of_amaxes(bool hybrid) {
           (hybrid ? 57344 : 448) / amax({rows_of_x, width_out}, 3)};
 }
 
-TEST(Fp8LinearScales, CurrentOnesComeFromTheTensorsThemselves) {
-  for (const auto format : {amp::Fp8Format::hybrid, amp::Fp8Format::e4m3}) {
-    expect_products({.scaling = amp::Fp8Scaling::current, .format = format},
-                    std::make_shared<amp::LayerScales>(),
-                    scales_of_amaxes(format == amp::Fp8Format::hybrid));
-  }
+TEST(LinearScales, CurrentOnesComeFromTheTensorsThemselves) {
+  expect_products(amp::recipes::current(), std::make_shared<amp::LayerScales>(),
+                  scales_of_amaxes(true));
+  expect_products(amp::parse_recipe(R"(current, format = "e4m3")"),
+                  std::make_shared<amp::LayerScales>(), scales_of_amaxes(false));
 }
 
 // Delayed ones start at 1, and are whatever the past made them: here, too large for some values.
-TEST(Fp8LinearScales, DelayedOnesComeFromThePast) {
-  const amp::Recipe recipe{.history = 4};
+TEST(LinearScales, DelayedOnesComeFromThePast) {
+  using amp::Role;
+  const amp::Recipe recipe = amp::parse_recipe("delayed, history = 4");
   expect_products(recipe, std::make_shared<amp::LayerScales>(), {1, 1, 1});
-  const auto state = std::make_shared<amp::LayerScales>();
-  const std::pair<amp::ScaleStream*, double> streams[] = {
-      {&state->input, 300}, {&state->weight, 64}, {&state->gradient, 0.5}};
-  for (const auto& [stream, scale] : streams) {
-    stream->create(4, Device::cpu());
-    test::fill(stream->scale, scale);
-    test::fill(stream->scale_inv, static_cast<float>(1 / scale));
+  const auto kept = std::make_shared<amp::LayerScales>();
+  const std::pair<Role, double> scales[] = {
+      {Role::input, 300}, {Role::weight, 64}, {Role::gradient, 0.5}};
+  for (const auto& [role, scale] : scales) {
+    amp::ScaleStream& stream = (*kept)[role];
+    stream.create(4, Device::cpu());
+    test::fill(stream.scale, scale);
+    test::fill(stream.scale_inv, static_cast<float>(1 / scale));
   }
-  expect_products(recipe, state, {300, 64, 0.5});
+  expect_products(recipe, kept, {300, 64, 0.5});
 }
 
 }  // namespace

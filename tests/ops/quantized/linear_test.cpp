@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/backend/gpu.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -13,8 +14,6 @@
 // The three matmuls of a linear layer with scales finer than a tensor.
 namespace binade {
 namespace {
-
-using amp::Fp8Scaling;
 
 struct Sizes {
   int64_t rows, in, out;
@@ -33,8 +32,8 @@ LinearResults run(const Sizes& s, const amp::Recipe& recipe, Device device) {
   const Tensor dy = to(randn({s.rows, s.out}, {3, 0}), device);
   x.set_requires_grad();
   weight.set_requires_grad();
-  const QuantizedLayer layer{
-      .weight = weight, .recipe = &recipe, .state = std::make_shared<amp::LayerScales>()};
+  const QuantizedLayer layer = with_facts(
+      {.weight = weight, .recipe = &recipe, .scales = std::make_shared<amp::LayerScales>()});
   Values y;
   for (int pass = 0; pass < 2; ++pass) {  // the second adds to the gradients
     const Tensor result = quantized_linear(x, layer);
@@ -108,37 +107,34 @@ void expect_close(const LinearResults& found, const LinearResults& expected, con
   expect_close(found.dw, expected.dw, sizes.dw, loss(s.rows), what + ": dw");
 }
 
+// Hybrid ones and ones in e4m3 alone.
 std::vector<amp::Recipe> finer_recipes() {
   std::vector<amp::Recipe> recipes;
-  for (const Fp8Scaling scaling : {Fp8Scaling::row, Fp8Scaling::block, Fp8Scaling::mx}) {
-    for (const auto format : {amp::Fp8Format::hybrid, amp::Fp8Format::e4m3}) {
-      recipes.push_back({.scaling = scaling,
-                         .format = format,
-                         .fast_accumulation = format == amp::Fp8Format::hybrid});
-    }
+  for (const amp::Recipe* finer :
+       {&amp::recipes::row(), &amp::recipes::block(), &amp::recipes::mx()}) {
+    recipes.push_back(*finer);
+    recipes.push_back(*finer);
+    recipes.back().tensors[amp::Role::gradient]->format = formats::spec::e4m3;
+    recipes.back().fast_accumulation = false;
   }
   return recipes;
 }
 
 std::string describe(const amp::Recipe& recipe, const Sizes& s) {
-  return std::string(amp::name(recipe.scaling)) +
-         (recipe.format == amp::Fp8Format::hybrid ? " hybrid " : " e4m3 ") +
-         std::to_string(s.rows) + " x " + std::to_string(s.in) + " x " + std::to_string(s.out);
+  return to_text(recipe) + " " + std::to_string(s.rows) + " x " + std::to_string(s.in) + " x " +
+         std::to_string(s.out);
 }
 
 constexpr Sizes all_sizes[] = {
     {128, 144, 272}, {48, 144, 80}, {272, 128, 16}, {5, 7, 3}, {100, 130, 48}};
 
 // Each operand is quantized along the reduction axis of its matmul.
-TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyRepresent) {
+TEST(QuantizedLinear, FinerScalesMultiplyTheValuesTheyRepresent) {
   for (const Sizes& s : all_sizes) {
     const LinearResults sizes = magnitudes(s);
     for (const amp::Recipe& recipe : finer_recipes()) {
       const LinearResults expected = products(s, false, [&](const Tensor& x, amp::Role role) {
-        return dequantize(quantize(x, {.dtype = amp::fp8_type(recipe, role),
-                                       .group = amp::scale_group(recipe, role),
-                                       .mx = recipe.scaling == Fp8Scaling::mx,
-                                       .power_of_two = recipe.scaling == Fp8Scaling::block}));
+        return dequantize(quantize(x, recipe[role]));
       });
       expect_close(run(s, recipe, Device::cpu()), expected, s, sizes, 32 * epsilon(DType::f32),
                    describe(recipe, s));
@@ -146,8 +142,51 @@ TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyRepresent) {
   }
 }
 
+// Inputs with one delayed scale, weights in blocks, gradients by row: each operand is quantized by
+// its own recipe. The first step makes the second one's delayed scale.
+TEST(QuantizedLinear, MixesTheScalesOfItsOperands) {
+  using amp::Role;
+  const amp::Recipe recipe = amp::parse_recipe(
+      R"(row, input.group = [0, 0], input.source = "delayed", input.history = 2, )"
+      R"(weight.group = [128, 128])");
+  for (const Sizes& s : all_sizes) {
+    const auto scales = std::make_shared<amp::LayerScales>();
+    Tensor x = randn({s.rows, s.in}, {1, 0}), weight = randn({s.out, s.in}, {2, 0});
+    const Tensor dy = randn({s.rows, s.out}, {3, 0});
+    x.set_requires_grad();
+    weight.set_requires_grad();
+    const QuantizedLayer layer =
+        with_facts({.weight = weight, .recipe = &recipe, .scales = scales});
+    LinearResults found;
+    for (int step = 0; step < 2; ++step) {
+      x.zero_grad();
+      weight.zero_grad();
+      for (int pass = 0; pass < 2; ++pass) {  // the second adds to the gradients
+        const Tensor y = quantized_linear(x, layer);
+        found.y = test::read(y);
+        y.backward(dy);
+      }
+      if (step == 0) weight.bump_version();
+    }
+    found.dx = test::read(x.grad());
+    found.dw = test::read(weight.grad());
+    float amax = 0;
+    for (const double value : test::read(x))
+      amax = std::max(amax, static_cast<float>(std::abs(value)));
+    const double scale = (*scales)[Role::input].scale.item();
+    EXPECT_FLOAT_EQ(static_cast<float>(scale), 448 / amax);
+    const LinearResults expected = products(s, false, [&](const Tensor& operand, Role role) {
+      return dequantize(role == Role::input ? quantize(operand, scale, DType::e4m3)
+                                            : quantize(operand, recipe[role]));
+    });
+    expect_close(found, expected, s, magnitudes(s), 32 * epsilon(DType::f32), describe(recipe, s));
+    EXPECT_FALSE((*scales)[Role::weight].defined());
+    EXPECT_FALSE((*scales)[Role::gradient].defined());
+  }
+}
+
 // FP8 tensor cores keep about 13 bits of a partial sum.
-TEST(Fp8LinearGpu, FinerScalesFollowTheCpu) {
+TEST(QuantizedLinearGpu, FinerScalesFollowTheCpu) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   for (const Sizes& s : all_sizes) {
     const LinearResults sizes = magnitudes(s);

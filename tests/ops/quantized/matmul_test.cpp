@@ -10,8 +10,8 @@
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
-#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/matmul/matmul.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
@@ -29,13 +29,14 @@ Quantized with_transposed(Quantized q) {
   return q;
 }
 
-TEST(Fp8Matmul, AppliesBothScalesAndAccumulates) {
+TEST(QuantizedMatmul, AppliesBothScalesAndAccumulates) {
   const Quantized a = quantize(test::noise({5, 8}, 1)), b = quantize(test::noise({7, 8}, 2));
   const Tensor expected = matmul(dequantize(a), transpose(dequantize(b), 0, 1));
   const Tensor y = Tensor::empty({5, 7}, DType::f32);
   quantized_matmul(rowwise(a), transposed(rowwise(b)), {y, false});
   const std::vector<double> once = test::read(y), values = test::read(expected);
-  // The oracle scales before the sums, quantized_matmul after them: eight terms of a few units each.
+  // The oracle scales before the sums, quantized_matmul after them: eight terms of a few units
+  // each.
   for (size_t i = 0; i < once.size(); ++i)
     EXPECT_NEAR(once[i], values[i], 64 * epsilon(DType::f32));
   quantized_matmul(rowwise(a), transposed(rowwise(b)), {y, true});
@@ -68,8 +69,8 @@ void expect_quantized_result(Device device, const Shape& a_shape, const Shape& b
                factor = to(full({1}, scale, DType::f32), device),
                wide_bias = bias ? to(added, device) : Tensor();
   quantized_matmul(rowwise(a), transposed(rowwise(b)),
-             backend::QuantizedOutput{.scale = factor, .data = y, .amax = amax},
-             {.bias = wide_bias, .fast_accumulation = true});
+                   backend::QuantizedOutput{.scale = factor, .data = y, .amax = amax},
+                   {.bias = wide_bias, .fast_accumulation = true});
   const std::vector<double> found = test::read(to(y, Device::cpu()));
   double largest = 0;
   for (int64_t i = 0; i < rows; ++i) {
@@ -95,14 +96,14 @@ void expect_quantized_results(Device device) {
   expect_quantized_result(device, {32, 32}, {16, 32}, true);
 }
 
-TEST(Fp8Matmul, QuantizesItsResult) { expect_quantized_results(Device::cpu()); }
+TEST(QuantizedMatmul, QuantizesItsResult) { expect_quantized_results(Device::cpu()); }
 
-TEST(Fp8MatmulGpu, QuantizesItsResult) {
+TEST(QuantizedMatmulGpu, QuantizesItsResult) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   expect_quantized_results(Device::cuda());
 }
 
-TEST(Fp8Matmul, ColumnwiseReadsTheTransposedData) {
+TEST(QuantizedMatmul, ColumnwiseReadsTheTransposedData) {
   const Quantized q = with_transposed(quantize(test::noise({5, 8}, 1)));
   const ScaledMatrix along = columnwise(q);
   EXPECT_EQ(along.matrix.storage(), q.transposed.storage());
@@ -115,7 +116,7 @@ TEST(Fp8Matmul, ColumnwiseReadsTheTransposedData) {
   EXPECT_EQ(test::read(columnwise(plain).matrix), test::read(q.data));
 }
 
-TEST(Fp8Matmul, MultipliesTheValuesOfFinerGroups) {
+TEST(QuantizedMatmul, MultipliesTheValuesOfFinerGroups) {
   const Quantized a = quantize(test::noise({5, 8}, 1), {.group = {1, 0}}),
                   b = quantize(test::noise({7, 8}, 2), {.group = {1, 0}});
   const Tensor y = Tensor::empty({5, 7}, DType::f32);

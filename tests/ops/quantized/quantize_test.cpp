@@ -14,7 +14,7 @@ namespace {
 // The error of a number in FP8: half a unit in its last place, or half the smallest subnormal,
 // times its group's scale_inv.
 double allowed(double value, double scale_inv, DType dtype) {
-  const formats::Format& format = dtype == DType::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
+  const formats::Format& format = amp::format_of(dtype);
   return std::max(std::abs(value) * format.epsilon() / 2, format.min_subnormal() / 2 * scale_inv) *
          (1 + 1e-6);
 }
@@ -24,9 +24,9 @@ TEST(Quantize, ComesBackWithinHalfAStep) {
   for (const DType dtype : {DType::e4m3, DType::e5m2}) {
     for (const ScaleGroup group :
          {ScaleGroup{0, 0}, ScaleGroup{1, 0}, ScaleGroup{1, 128}, ScaleGroup{128, 128}}) {
-      for (const bool power_of_two : {false, true}) {
+      for (const amp::ScaleRule rule : {amp::ScaleRule::largest, amp::ScaleRule::power_of_two}) {
         const Quantized q =
-            quantize(x, {.dtype = dtype, .group = group, .power_of_two = power_of_two});
+            quantize(x, {.format = amp::format_of(dtype), .group = group, .rule = rule});
         EXPECT_EQ(q.data.dtype(), dtype);
         EXPECT_EQ(q.scale_inv.shape(), scale_shape(x.shape(), group));
         const std::vector<double> values = test::read(x), back = test::read(dequantize(q)),
@@ -52,7 +52,8 @@ TEST(Quantize, LargestElementsFillTheRange) {
 
 TEST(Quantize, MxScalesArePowersOfTwoInE8m0) {
   const Tensor x = test::noise({5, 70}, 3);
-  const Quantized q = quantize(x, {.mx = true});
+  const Quantized q = quantize(
+      x, {.group = {1, 32}, .scale = formats::spec::e8m0, .rule = amp::ScaleRule::mx_floor});
   EXPECT_EQ(q.scale_inv.dtype(), DType::u8);
   EXPECT_EQ(q.scale_inv.shape(), (Shape{5, 3}));
   const std::vector<double> values = test::read(x), back = test::read(dequantize(q));
@@ -74,6 +75,27 @@ TEST(Quantize, ZerosAndMeta) {
       quantize(Tensor::empty({4, 64}, DType::f32, Device::meta()), {.group = {1, 32}});
   EXPECT_EQ(describe(q.data), "[4, 64] e4m3 meta");
   EXPECT_EQ(describe(dequantize(q)), "[4, 64] f32 meta");
+}
+
+// Kernels do not run over an empty tensor.
+TEST(Quantize, ScalesOfEmptyTensorsAreOne) {
+  for (const Shape& shape : {Shape{0, 8}, Shape{8, 0}}) {
+    EXPECT_EQ(test::read(quantize(zeros(shape)).scale_inv), std::vector<double>{1});
+    EXPECT_EQ(quantize(zeros(shape)).data.shape(), shape);
+  }
+  const Quantized rows = quantize(zeros({8, 0}), {.group = {1, 0}});
+  EXPECT_EQ(test::read(rows.scale_inv), std::vector<double>(8, 1));
+}
+
+// Scales of the past are a layer's.
+TEST(Quantize, TakesNoOtherSourceThanTheTensor) {
+  for (const amp::ScaleSource& source :
+       {amp::ScaleSource(amp::Delayed{}), amp::ScaleSource(amp::Constant{})}) {
+    const std::string message = test::error_of([&] {
+      quantize(zeros({2, 2}), {.source = source});
+    });
+    EXPECT_NE(message.find("recipe.source"), std::string::npos) << message;
+  }
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ Description pools(Op op, Tensor (*f)(const Tensor&, const PoolOptions&),
   return description;
 }
 
-Real largest(const std::vector<Real>& window, int64_t) {
+Real window_maximum(const std::vector<Real>& window, int64_t) {
   Real best = window[0];
   for (const Real& v : window) best = v.value > best.value ? v : best;
   return best;
@@ -203,7 +203,7 @@ Real average(const std::vector<Real>& window, int64_t count) {
 }  // namespace
 
 std::vector<Description> convolution_ops() {
-  Description maxima = pools(Op::max_pool, max_pool, largest);
+  Description maxima = pools(Op::max_pool, max_pool, window_maximum);
   maxima.rounds = Rounds::each;  // exact, but for sums of gradients
   return {
       {.op = Op::conv1d,

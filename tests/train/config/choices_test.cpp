@@ -31,8 +31,6 @@ TEST(Choices, NamesAndValuesFindEachOther) {
   expect_one_name_per_value(moments_names);
   expect_one_name_per_value(gradient_names);
   expect_one_name_per_value(optimizer_names);
-  expect_one_name_per_value(fp8_scaling_names);
-  expect_one_name_per_value(fp8_format_names);
   expect_one_name_per_value(schedule_names);
   expect_one_name_per_value(graph_names);
   expect_one_name_per_value(device_names);
@@ -44,7 +42,7 @@ TEST(Choices, AValueWithoutANameIsRefused) {
 }
 
 TEST(Choices, AnUnknownPrecisionNamesTheKnownOnes) {
-  EXPECT_EQ(parse_precision("fp8"), Precision::fp8);
+  EXPECT_EQ(parse_precision("fp8"), Precision::quantized);
   EXPECT_THAT(test::error_of([] { parse_precision("fp4"); }),
               AllOf(HasSubstr("one of fp32 tf32 bf16 fp16 fp8"), HasSubstr("\"fp4\"")));
 }

@@ -14,26 +14,15 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
+TEST(ComponentOptions, RunsHaveTheRecipeOfTheirConfiguration) {
   Config config = small_config("fp8");
-  config.fp8_scaling = amp::Fp8Scaling::current;
-  config.fp8_format = amp::Fp8Format::e4m3;
-  config.fp8_history = 7;
-  config.fp8_margin = 3;
-  config.fp8_skip_first = 1;
-  config.fp8_skip_last = 2;
-  config.fp8_head = true;
-  config.fp8_hidden = true;
+  config.recipe = amp::parse_recipe(
+      "delayed, format = \"e4m3\", history = 7, margin = 3, skip_first = 1, skip_last = 2, "
+      "head = true, hidden = true");
   const amp::RecipeState state = recipe_state(config);
   EXPECT_TRUE(state.enabled);
-  EXPECT_EQ(state.recipe.scaling, amp::Fp8Scaling::current);
-  EXPECT_EQ(state.recipe.format, amp::Fp8Format::e4m3);
-  EXPECT_EQ(state.recipe.history, 7);
-  EXPECT_EQ(state.recipe.margin, 3);
-  EXPECT_EQ(state.recipe.skip_first, 1);
-  EXPECT_EQ(state.recipe.skip_last, 2);
-  EXPECT_TRUE(state.recipe.head);
-  EXPECT_TRUE(state.recipe.hidden);
+  EXPECT_EQ(state.recipe, config.recipe);
+  EXPECT_TRUE(state.overrides.empty());
   EXPECT_FALSE(recipe_state(small_config("bf16")).enabled);
 }
 

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/train/config/presets.h"
@@ -35,9 +36,7 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"layers", "3"},
                                       {"kv-heads", "2"},
                                       {"precision", "fp8"},
-                                      {"fp8-scaling", "mx"},
-                                      {"fp8-margin", "-3"},
-                                      {"fp8-head", "true"},
+                                      {"recipe", "delayed, margin = -3, head = true"},
                                       {"lr", "1.25e-7"},
                                       {"recompute", "true"},
                                       {"keep-activations", "2"},
@@ -51,8 +50,8 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"out", "x"}});
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
   EXPECT_EQ(config.kv_heads, 2);
-  EXPECT_EQ(config.fp8_margin, -3);
-  EXPECT_TRUE(config.fp8_head);
+  EXPECT_EQ(config.recipe[amp::Role::input].delayed().margin, -3);
+  EXPECT_TRUE(config.recipe.has_head());
   EXPECT_TRUE(config.recompute);
   EXPECT_EQ(config.keep_activations, 2);
   EXPECT_TRUE(config.nondeterministic);
@@ -60,6 +59,52 @@ TEST(Config, EveryKeySurvivesSaving) {
   EXPECT_EQ(config.dropout, 0.25);
   EXPECT_EQ(config.lora_dropout, 0.5);
   EXPECT_TRUE(config.keep_best);
+}
+
+TEST(Config, ARecipeImpliesFp8) {
+  EXPECT_EQ(from_options({{"recipe", "row"}}).precision, Precision::quantized);
+  EXPECT_EQ(from_options({{"recipe", "row"}}).recipe, amp::recipes::row());
+  EXPECT_EQ(resolve_text("[precision]\nrecipe = \"row\"\n", "c.toml").precision,
+            Precision::quantized);
+  EXPECT_EQ(from_options({{"recipe", "row"}, {"precision", "bf16"}}).precision, Precision::bf16);
+}
+
+TEST(Config, RecipesOfAllKindsSaveToThemselves) {
+  for (const char* recipe :
+       {"delayed", "mx", "delayed, hidden = true, history = 3, newest = true",
+        "delayed, hidden.rule = \"power_of_two\", hidden.source = \"delayed\", hidden.history = 3",
+        "row, exclude = [\"blocks.0.mlp\", \"a \\\"quoted\\\" path\"], eps = 1e-9",
+        "block, weight.group = [64, 64], gradient.format = \"e4m3\", head = true",
+        "name = \"mine\", input.group = [1, 0], weight.rule = \"power_of_two\", "
+        "gradient.format = \"e5m2\", fast_accumulation = false, skip_last = 1"}) {
+    const Config config = from_options({{"recipe", recipe}});
+    EXPECT_EQ(config.recipe, amp::parse_recipe(recipe)) << recipe;
+    EXPECT_EQ(resolve_text(to_toml(config), "saved"), config) << to_toml(config);
+  }
+}
+
+// config.toml has the whole recipe: a run does not need the file again.
+TEST(Config, ARecipeMayBeAFile) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.put("mine.toml",
+                               "base = \"delayed\"\nname = \"mine\"\nmargin = 1\n"
+                               "exclude = [\"blocks.0\"]\n[gradient]\nformat = \"e4m3\"\n");
+  const amp::Recipe expected = amp::parse_recipe(
+      "delayed, name = \"mine\", margin = 1, exclude = [\"blocks.0\"], format = \"e4m3\"");
+  const Config config = from_options({{"recipe", file.string()}});
+  EXPECT_EQ(config.recipe, expected);
+  EXPECT_EQ(config.precision, Precision::quantized);
+  EXPECT_THAT(to_toml(config), ::testing::Not(HasSubstr("mine.toml")));
+  EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
+  // Fields after the file's name differ from it.
+  amp::Recipe with_head = expected;
+  with_head.set_head(true);
+  EXPECT_EQ(from_options({{"recipe", file.string() + ", head = true"}}).recipe, with_head);
+  const auto bad = folder.put("bad.toml", "base = \"delayed\"\nmargins = 1\n");
+  EXPECT_THAT(test::error_of([&] {
+                from_options({{"recipe", bad.string()}});
+              }),
+              HasSubstr("margins"));
 }
 
 TEST(Config, ListsAreArraysInFiles) {
@@ -146,7 +191,7 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlearning_rate = 3", "did you mean [train] lr?"},
       {"[train]\nfrobnicate = 3", "found [train] frobnicate; 'binade train --help' lists all"},
       {"[train]\nsteps = 1e3", "a whole number from 1 to 1000000000, found 1000.0"},
-      {"[precision]\nfp8_scale = \"mx\"", "did you mean [precision] fp8_scaling?"},
+      {"[precision]\nrecip = \"mx\"", "did you mean [precision] recipe?"},
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
       {"[trian]\nsteps = 3",
@@ -199,9 +244,12 @@ TEST(Config, RefusesBadFiles) {
       {"[precision]\nprecision = \"fp32\"\nparams = \"masters\"",
        "masters go with bf16, fp16 and fp8"},
       {"[precision]\nprecision = \"fp32\"\nresidual = \"bf16\"", "[precision] residual"},
-      {"[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2",
-       "together at most the 4 layers, found 5"},
-      {"[precision]\nfp8_history = 0", "[precision] fp8_history"},
+      {"[precision]\nrecipe = \"row, skip_first = 3, skip_last = 2\"",
+       "at most the 4 layers, found 5"},
+      {"[precision]\nrecipe = \"delayed, history = 0\"", "history"},
+      {"[precision]\nrecipe = 3", "[precision] recipe: expected the text of a recipe, found 3"},
+      {"[precision]\nrecipe = \"row, histroy = 4\"", "histroy"},
+      {"[precision]\nrecipe = \"\"", "recipe"},
       {"[dist]\norder = \"any\"\nreduce_dtype = \"bf16\"",
        "[dist] order: expected 'fixed' with a 16-bit reduce_dtype, found 'any'"},
       {"[precision]\nscale_init = 0.0", "[precision] scale_init"},
@@ -228,8 +276,8 @@ TEST(Config, RefusesBadOptions) {
       {{{"steps", "99999999999999999999"}}, "--steps"},
       {{{"lr", "nan"}}, "--lr: expected a number from 0 to 100, found nan"},
       {{{"lr", "1e999"}}, "--lr"},
-      {{{"fp8-scaling", "none"}},
-       "--fp8-scaling: expected one of delayed, current, row, block, mx"},
+      {{{"recipe", "no-such"}}, "delayed, current, row, block, mx or a file, found \"no-such\""},
+      {{{"recipe", "row, hidden = true"}}, "hidden"},
       {{{"learning-rate", "1"}},
        "--learning-rate: expected a known option, found none of that name; did you mean --lr?"},
       {{{"resume", "true"}}, "--resume"},
@@ -245,7 +293,7 @@ TEST(Config, UnknownOptionsNameTheNearest) {
       {"stps", "did you mean --steps?"},
       {"kv-head", "did you mean --kv-heads?"},
       {"chekpoint-every", "did you mean --checkpoint-every?"},
-      {"fp8_scalling", "did you mean --fp8-scaling?"},
+      {"recipes", "did you mean --recipe?"},
       {"batch-size", "did you mean --batch?"}};
   for (const auto& [given, nearest] : cases) {
     EXPECT_THAT(test::error_of([given = given] {

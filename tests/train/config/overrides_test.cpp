@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/train/trainer.h"
+#include "io/temporary_folder.h"
 #include "support/values.h"
 #include "train/small_run.h"
 
@@ -11,21 +13,25 @@ namespace binade::train {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
-constexpr const char* two_overrides = R"(
+constexpr const char* four_overrides = R"(
 [precision]
 precision = "fp8"
+recipe = "delayed, history = 7, head = true"
 [[precision.override]]
 module = "blocks.0"
 op = "layer_norm"
 run = "lower"
 [[precision.override]]
 module = "blocks.1.mlp"
-fp8_scaling = "current"
-fp8_wgrad = false
+recipe = 'current, matmuls = ["forward", "dgrad"]'
 [[precision.override]]
 module = "blocks.1.mlp.down"
-fp8 = false
+recipe = "none"
+[[precision.override]]
+module = "blocks.1.attention"
+recipe = "margin = 1"
 )";
 
 std::string refusal(const std::string& toml) {
@@ -33,8 +39,8 @@ std::string refusal(const std::string& toml) {
 }
 
 TEST(Overrides, AreReadAppliedAndSaved) {
-  const Config config = resolve_text(two_overrides, "c.toml");
-  ASSERT_EQ(config.overrides.size(), 3u);
+  const Config config = resolve_text(four_overrides, "c.toml");
+  ASSERT_EQ(config.overrides.size(), 4u);
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
 
   const amp::Policy policy = policy_of(config.overrides);
@@ -44,11 +50,42 @@ TEST(Overrides, AreReadAppliedAndSaved) {
   const amp::RecipeState state = recipe_state(config);
   ASSERT_TRUE(state.enabled);
   const amp::Recipe& mlp = state.overrides.at("blocks.1.mlp");
-  EXPECT_EQ(mlp.scaling, amp::Fp8Scaling::current);
-  EXPECT_TRUE(mlp.forward && mlp.dgrad);
-  EXPECT_FALSE(mlp.wgrad);
-  const amp::Recipe& down = state.overrides.at("blocks.1.mlp.down");
-  EXPECT_FALSE(down.forward || down.dgrad || down.wgrad);
+  EXPECT_EQ(mlp, amp::parse_recipe("current, matmuls = [\"forward\", \"dgrad\"]"));
+  EXPECT_FALSE(state.overrides.at("blocks.1.mlp.down").matmuls.any());
+  // A text without a name changes fields of the run's recipe.
+  EXPECT_EQ(state.overrides.at("blocks.1.attention"),
+            amp::parse_recipe("delayed, history = 7, head = true, margin = 1"));
+}
+
+// The configuration stays whole when the file is gone.
+TEST(Overrides, HoldTheRecipeOfAFile) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.put("mine.toml", "base = \"block\"\neps = 1e-6\n");
+  const Config config = resolve_text(
+      "[precision]\nprecision = \"fp8\"\n[[precision.override]]\n"
+      "module = \"blocks.0\"\nrecipe = \"" +
+          file.string() + ", matmuls = ['forward']\"\n",
+      "c.toml");
+  EXPECT_THAT(to_toml(config), Not(HasSubstr("mine.toml")));
+  EXPECT_EQ(recipe_state(resolve_text(to_toml(config), "saved")).overrides.at("blocks.0"),
+            amp::parse_recipe("block, eps = 1e-6, matmuls = [\"forward\"]"));
+}
+
+// One that starts from nothing has nothing of the run's recipe.
+TEST(Overrides, AFileWithoutABaseIsAWholeRecipe) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.put("mine.toml",
+                               "matmuls = [\"forward\", \"dgrad\", \"wgrad\"]\n"
+                               "[input]\nformat = \"e4m3\"\n[weight]\nformat = \"e4m3\"\n"
+                               "[gradient]\nformat = \"e5m2\"\n");
+  const Config config = resolve_text(
+      "[precision]\nrecipe = 'delayed, hidden = true, skip_first = 1, matmuls = [\"forward\"]'\n"
+      "[[precision.override]]\nmodule = \"blocks.0\"\nrecipe = \"" +
+          file.string() + "\"\n",
+      "c.toml");
+  amp::Recipe expected = amp::recipes::current();
+  expected.name = "";
+  EXPECT_EQ(recipe_state(config).overrides.at("blocks.0"), expected);
 }
 
 TEST(Overrides, MistakesAreNamed) {
@@ -56,10 +93,11 @@ TEST(Overrides, MistakesAreNamed) {
   EXPECT_THAT(refusal(head + "op = \"sofmax\"\nrun = \"f32\"\n"), HasSubstr("\"sofmax\""));
   EXPECT_THAT(refusal(head + "run = \"f31\"\n"), HasSubstr("\"f31\""));
   EXPECT_THAT(refusal(head + "op = \"softmax\"\n"), HasSubstr("softmax runs in"));
-  EXPECT_THAT(refusal(head), HasSubstr("none of them"));
-  EXPECT_THAT(refusal(head + "fp8 = 1\n"), HasSubstr("true or false"));
+  EXPECT_THAT(refusal(head), HasSubstr("run or recipe"));
+  EXPECT_THAT(refusal(head + "recipe = 1\n"), HasSubstr("a text"));
   EXPECT_THAT(refusal(head + "fp9 = true\n"), HasSubstr("\"fp9\""));
-  EXPECT_THAT(refusal(head + "fp8_scaling = \"late\"\n"), HasSubstr("'late'"));
+  EXPECT_THAT(refusal(head + "recipe = \"late\"\n"), HasSubstr("\"late\""));
+  EXPECT_THAT(refusal(head + "recipe = \"row, history = 3\"\n"), HasSubstr("history"));
   EXPECT_THAT(refusal("[precision]\noverride = 3\n"), HasSubstr("[[precision.override]] tables"));
   Config config = small_config();
   config.overrides = {{.module = "block.0", .run = CastClass::f32}};
@@ -82,7 +120,7 @@ TEST(Overrides, OfTheWholeModelMakeTheOtherPrecision) {
   EXPECT_NE(trained(small_config("bf16")), trained(small_config("fp32")));
 
   Config no_fp8 = small_config("fp8");
-  no_fp8.overrides = {{.module = "blocks", .fp8 = false}};
+  no_fp8.overrides = {{.module = "blocks", .recipe = no_recipe}};
   EXPECT_EQ(trained(no_fp8), trained(small_config("bf16")));
   EXPECT_NE(trained(small_config("fp8")), trained(small_config("bf16")));
 }

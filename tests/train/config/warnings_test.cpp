@@ -25,28 +25,32 @@ TEST(Warnings, NamesSettingsWithoutEffect) {
   EXPECT_THAT(warnings_of({{"model", "gpt2"}, {"rope-theta", "500000"}}),
               ElementsAre("--rope-theta has no effect without --model llama"));
   EXPECT_THAT(warnings_of({{"model", "llama"}, {"rope-theta", "500000"}}), IsEmpty());
-  EXPECT_THAT(warnings_of({{"fp8-scaling", "mx"}, {"scale-init", "1"}}),
-              ElementsAre("--fp8-scaling has no effect without --precision fp8",
+  EXPECT_THAT(warnings_of({{"precision", "bf16"}, {"recipe", "mx"}, {"scale-init", "1"}}),
+              ElementsAre("--recipe has no effect without --precision fp8",
                           "--scale-init has no effect without --precision fp16"));
-  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"fp8-scaling", "mx"}}), IsEmpty());
-  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"fp8-scaling", "mx"}, {"fp8-history", "4"}}),
-              ElementsAre(HasSubstr("--fp8-history")));
-  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"model", "llama"}, {"fp8-hidden", "true"}}),
-              IsEmpty());
-  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"model", "gpt2"}, {"fp8-hidden", "true"}}),
-              ElementsAre(HasSubstr("--fp8-hidden has no effect")));
+  EXPECT_THAT(warnings_of({{"recipe", "mx"}}), IsEmpty());
   EXPECT_THAT(warnings_of({{"device", "cpu"}, {"graph", "off"}}),
               ElementsAre("--graph has no effect without a GPU"));
+}
+
+TEST(Warnings, NameFieldsOfARecipeWithoutEffect) {
+  const char* const hidden = "delayed, hidden = true";
+  EXPECT_THAT(warnings_of({{"recipe", hidden}, {"model", "llama"}}), IsEmpty());
+  EXPECT_THAT(warnings_of({{"recipe", hidden}, {"model", "gpt2"}}),
+              ElementsAre(HasSubstr("--recipe: hidden has no effect")));
+  EXPECT_THAT(warnings_of({{"recipe", "delayed, head = true"}}), IsEmpty());
+  EXPECT_THAT(warnings_of({{"recipe", "row, head = true, matmuls = [\"forward\"]"}}),
+              ElementsAre(HasSubstr("--recipe: head has no effect")));
 }
 
 TEST(Warnings, AnEffectInOneOfSeveralConfigurationsIsEnough) {
   std::vector<Config> configs;
   for (const char* precision : {"bf16", "fp16"})
     configs.push_back(
-        resolve({{}, {{"precision", precision}, {"fp8-head", "true"}, {"scale-init", "1"}}}));
+        resolve({{}, {{"precision", precision}, {"recipe", "row"}, {"scale-init", "1"}}}));
   EXPECT_THAT(without_effect(configs),
-              ElementsAre("--fp8-head has no effect without --precision fp8"));
-  configs.push_back(resolve({{}, {{"precision", "fp8"}, {"fp8-head", "true"}}}));
+              ElementsAre("--recipe has no effect without --precision fp8"));
+  configs.push_back(resolve({{}, {{"precision", "fp8"}, {"recipe", "row"}}}));
   EXPECT_THAT(without_effect(configs), IsEmpty());
 }
 

@@ -256,12 +256,12 @@ TEST(Report, ListsTheMovesOfAutoPrecision) {
   run.moves.layers = {{.module = "blocks.0.mlp.up",
                        .step = 4,
                        .harm = 0.98,
-                       .fp8_scaling = amp::Fp8Scaling::row,
+                       .moved_to = amp::recipes::row(),
                        .forward = false,
                        .dgrad = true,
                        .wgrad = false}};
   const std::string html = report_html(run);
-  for (const char* part : {"blocks.0.mlp.up", ">FP8, row<", ">bf16<", ">98%<"})
+  for (const char* part : {"blocks.0.mlp.up", ">row<", ">bf16<", ">98%<"})
     EXPECT_THAT(html, HasSubstr(part));
 }
 
@@ -280,7 +280,7 @@ TEST(Report, ComparesAutoPrecisionWithItsBaselines) {
     baseline.records.back().validation_loss = losses[i];
     run.baselines.push_back(baseline);
   }
-  run.config.precision = Precision::fp8;
+  run.config.precision = Precision::quantized;
   run.records.back().validation_loss = 2.01;
   write_report(run, folder / "report.html");
   const std::string html = testing::content_of(folder / "report.html");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,9 @@ std::string current_buffer_name(const std::string& saved) {
   for (const auto& [prefix, role] : earlier) {
     const size_t at = saved.rfind(prefix);
     if (at == std::string::npos || (at > 0 && saved[at - 1] != '.')) continue;
+    const std::string_view buffer = std::string_view(saved).substr(at + prefix.size());
+    const auto is_of_stream = [buffer](const StreamBuffer& one) { return one.name == buffer; };
+    if (std::none_of(std::begin(stream_buffers), std::end(stream_buffers), is_of_stream)) continue;
     return saved.substr(0, at) + buffer_name(role, saved.substr(at + prefix.size()));
   }
   return saved;

@@ -40,8 +40,10 @@ void check_tensor(const std::string& role, const TensorRecipe& tensor) {
   if (tensor.format != formats::spec::e4m3 && tensor.format != formats::spec::e5m2)
     refuse_field(role + ".format", "e4m3 or e5m2", tensor.format.name);
   if (!(tensor.eps >= 0)) refuse_field(role + ".eps", "at least 0", fmt::format("{}", tensor.eps));
-  if (tensor.group.rows < 0 || tensor.group.columns < 0)
-    refuse_field(role + ".group", "sizes of at least 0, which means all", in_words(tensor.group));
+  const auto [group_rows, group_columns] = tensor.group;
+  if (std::min(group_rows, group_columns) < 0 || std::max(group_rows, group_columns) > max_group)
+    refuse_field(role + ".group", fmt::format("sizes from 0, which means all, to {}", max_group),
+                 in_words(tensor.group));
   if (tensor.scale != formats::spec::f32 && tensor.scale != formats::spec::e8m0)
     refuse_field(role + ".scale", "f32 or e8m0", tensor.scale.name);
   const bool mx = tensor.rule == ScaleRule::mx_floor;
@@ -76,7 +78,12 @@ void check_head(const Recipe& recipe) {
     const std::optional<TensorRecipe>& tensor = recipe.tensors[role];
     if (tensor.has_value() != recipe.tensors[Role::head_input].has_value())
       refuse_field(std::string(name(role)), "all of the head's three roles or none", "some");
-    if (!tensor || role == Role::head_gradient) continue;
+    if (!tensor) continue;
+    if (role == Role::head_gradient) {
+      if (*tensor != TensorRecipe{.format = tensor->format, .source = Constant{}})
+        refuse_field("head_gradient", "a format and a constant scale", "other fields");
+      continue;
+    }
     if (!std::holds_alternative<Current>(tensor->source) || !tensor->is_per_tensor() ||
         tensor->format != formats::spec::e4m3)
       refuse_field(std::string(name(role)), "e4m3 with one current scale per tensor",
@@ -131,8 +138,9 @@ void Recipe::set_head(bool on) {
     const std::optional<TensorRecipe>& of_layers = tensors[operands[i]];
     head = {};
     if (!on || !of_layers) continue;
-    head = TensorRecipe{.format = of_layers->format};
-    if (head_roles[i] == Role::head_gradient) head->source = Constant{};
+    head = TensorRecipe{};
+    if (head_roles[i] == Role::head_gradient)
+      head = {.format = of_layers->format, .source = Constant{}};
   }
 }
 
@@ -141,13 +149,16 @@ void Recipe::set_hidden(bool on) {
   hidden = {};
   if (!on || !tensors[Role::input]) return;
   hidden = *tensors[Role::input];
+  hidden->format = formats::spec::e4m3;
   hidden->rule = ScaleRule::power_of_two;
 }
 
 void Recipe::check() const {
-  if (skip_first < 0 || skip_last < 0)
-    refuse_field(skip_first < 0 ? "skip_first" : "skip_last", "at least 0",
-                 std::to_string(std::min(skip_first, skip_last)));
+  for (const auto& [field, blocks] :
+       {std::pair("skip_first", skip_first), {"skip_last", skip_last}}) {
+    if (blocks < 0 || blocks > max_blocks)
+      refuse_field(field, fmt::format("0 to {}", max_blocks), std::to_string(blocks));
+  }
   for (const Role role : all_roles) {
     if (!tensors[role]) continue;
     check_tensor(std::string(amp::name(role)), *tensors[role]);

@@ -42,6 +42,9 @@ enum class ScaleRule : uint8_t {
   mx_floor,      // OCP MX: 2^(max exponent - floor(log2(amax)))
 };
 
+// Bounds that no model reaches.
+inline constexpr int64_t max_group = int64_t{1} << 40, max_blocks = int64_t{1} << 20;
+
 // How one tensor is quantized: rounded to nearest even, saturating finite values.
 struct TensorRecipe {
   formats::Format format = formats::spec::e4m3;

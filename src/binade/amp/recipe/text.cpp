@@ -105,7 +105,7 @@ ScaleGroup group_of(const FieldValue& value) {
   if (sizes == nullptr || sizes->size() != 2) value.refuse(expected);
   const auto size = [&](size_t i) {
     const auto number = (*sizes)[i].value_exact<int64_t>();
-    if (!number || *number < 0 || *number > (int64_t{1} << 40)) value.refuse(expected);
+    if (!number || *number < 0 || *number > max_group) value.refuse(expected);
     return *number;
   };
   return {size(0), size(1)};
@@ -293,9 +293,13 @@ constexpr RecipeField recipe_fields[] = {
      [](const Recipe& recipe) { return fmt::format("{}", recipe.fast_accumulation); },
      [](Recipe& recipe, const FieldValue& value) { recipe.fast_accumulation = value.flag(); }},
     {"skip_first", false, [](const Recipe& recipe) { return std::to_string(recipe.skip_first); },
-     [](Recipe& recipe, const FieldValue& value) { recipe.skip_first = value.whole(0, 1 << 20); }},
+     [](Recipe& recipe, const FieldValue& value) {
+       recipe.skip_first = value.whole(0, max_blocks);
+     }},
     {"skip_last", false, [](const Recipe& recipe) { return std::to_string(recipe.skip_last); },
-     [](Recipe& recipe, const FieldValue& value) { recipe.skip_last = value.whole(0, 1 << 20); }},
+     [](Recipe& recipe, const FieldValue& value) {
+       recipe.skip_last = value.whole(0, max_blocks);
+     }},
     {"exclude", false,
      [](const Recipe& recipe) {
        return "[" + joined_names(recipe.exclude, [](const std::string& m) { return quoted(m); }) +
@@ -374,8 +378,40 @@ std::vector<std::string> differences(const Recipe& from, const Recipe& to) {
   return result;
 }
 
+// Fields that are separated by commas, as lines: commas in strings, arrays and tables stay.
+std::string as_lines(std::string_view fields) {
+  std::string lines(fields);
+  char quote = 0;
+  bool escaped = false;  // by a backslash in double quotes
+  int depth = 0;
+  for (char& c : lines) {
+    if (quote != 0) {
+      if (c == quote && !escaped) quote = 0;
+      escaped = !escaped && quote == '"' && c == '\\';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
+      c = '\n';
+    }
+  }
+  return lines;
+}
+
 toml::table one_line(std::string_view fields) {
-  return parse_toml(fmt::format("recipe = {{{}}}", fields), {"recipe", "--recipe"});
+  return parse_toml(as_lines(fields), {"recipe", "--recipe"});
+}
+
+// The built-in recipe that a text is shortest from.
+const Recipe& nearest_builtin(const Recipe& recipe) {
+  if (const Recipe* named = recipes::find(recipe.name)) return *named;
+  return **std::min_element(
+      recipes::all().begin(), recipes::all().end(), [&](const Recipe* a, const Recipe* b) {
+        return differences(*a, recipe).size() < differences(*b, recipe).size();
+      });
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -414,14 +450,13 @@ bool is_document(std::string_view text) {
 }  // namespace
 
 std::string to_text(const Recipe& recipe) {
-  const Recipe* base = recipes::find(recipe.name);
-  Recipe from = base != nullptr ? *base : Recipe{};
-  std::vector<std::string> parts;
+  Recipe from = nearest_builtin(recipe);
+  std::vector<std::string> parts = {from.name};
   // A short form that makes the rest shorter.
   const auto shorten = [&](const std::string& field) {
     Recipe next = from;
     try {
-      set_fields(next, *one_line(field)["recipe"].as_table());
+      set_fields(next, one_line(field));
     } catch (const Error&) {
       return;  // it does not apply to the recipe
     }
@@ -430,13 +465,15 @@ std::string to_text(const Recipe& recipe) {
     parts.push_back(field);
   };
   for (const RecipeField& field : recipe_fields) {
-    if (const std::string value = field.text(recipe); base != nullptr && !value.empty())
+    if (const std::string value = field.text(recipe); !value.empty())
       shorten(fmt::format("{} = {}", field.name, value));
   }
-  if (base != nullptr) shorten(recipe.tensors[Role::hidden] ? "hidden = true" : "hidden = false");
+  // Beside a short form of its own, the role cannot have other fields.
+  Recipe with_hidden = from;
+  with_hidden.set_hidden(true);
+  if (with_hidden.tensors[Role::hidden] == recipe.tensors[Role::hidden]) shorten("hidden = true");
   const std::vector<std::string> rest = differences(from, recipe);
   parts.insert(parts.end(), rest.begin(), rest.end());
-  if (base != nullptr) parts.insert(parts.begin(), base->name);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -449,12 +486,10 @@ Recipe parse_recipe(std::string_view given, const ParseRecipeOptions& options) {
     const size_t end = std::min(text.find(','), text.size());
     const std::string_view first = trimmed(text.substr(0, end));
     if (first.find('=') != std::string_view::npos) {
-      const toml::table line = one_line(text);
-      recipe = from_table(*line["recipe"].as_table(), options);
+      recipe = from_table(one_line(text), options);
     } else {
       recipe = base_named(std::string(first), options);
-      const toml::table line = one_line(text.substr(std::min(end + 1, text.size())));
-      set_fields(recipe, *line["recipe"].as_table());
+      set_fields(recipe, one_line(text.substr(std::min(end + 1, text.size()))));
     }
   }
   recipe.check();

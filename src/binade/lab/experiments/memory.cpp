@@ -73,7 +73,7 @@ MemoryResult memory_experiment(ExperimentReport& report) {
       {"bf16 autocast", Precision::bf16, autocast, bf16, f32, false},
       {"bf16, f32 master weights", Precision::bf16, masters, {}, f32, false},
       {"and bf16 moments", Precision::bf16, masters, {}, bf16, false},
-      {"fp8 delayed", Precision::fp8, autocast, bf16, f32, false},
+      {"fp8 delayed", Precision::quantized, autocast, bf16, f32, false},
       {"bf16, recompute", Precision::bf16, autocast, bf16, f32, true}};
   MemoryResult result;
   std::vector<std::vector<std::string>> rows;

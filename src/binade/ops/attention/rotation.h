@@ -3,7 +3,7 @@
 #include "binade/backend/quantize.h"
 #include "binade/tensor/tensor.h"
 
-// A checked rotary embedding: what rope and the fused FP8 ops share. Not part of the public
+// A checked rotary embedding: what rope and the fused quantized ops share. Not part of the public
 // interface.
 namespace binade::ops {
 

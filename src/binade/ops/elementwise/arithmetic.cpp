@@ -53,11 +53,11 @@ void check_operands(Op op, const Tensor& a, const Tensor& b) {
   require_defined(name(op), "a", a);
   require_defined(name(op), "b", b);
   for (const Tensor* x : {&a, &b}) {
-    if (is_fp8(x->dtype())) {
+    if (is_quantized(x->dtype())) {
       fail(name(op), {.argument = "operands",
                       .expected = "a type of 16 bits or more",
                       .found = describe(*x),
-                      .hint = "FP8 data means nothing without its scale: dequantize it"});
+                      .hint = "quantized data means nothing without its scale: dequantize it"});
     }
   }
   broadcast(name(op).data(), a.shape(), b.shape());

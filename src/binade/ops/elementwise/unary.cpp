@@ -106,11 +106,11 @@ Tensor logical_not(const Tensor& x) { return predicate(Op::logical_not, Unary::l
 
 Tensor cast(const Tensor& x, DType dtype) {
   require_defined("cast", "x", x);
-  if (is_fp8(dtype) || is_fp8(x.dtype())) {
+  if (is_quantized(dtype) || is_quantized(x.dtype())) {
     fail("cast", {.argument = "dtype",
                   .expected = "a type of 16 bits or more",
                   .found = std::string(name(x.dtype())) + " to " + std::string(name(dtype)),
-                  .hint = "FP8 needs a scale: use quantize() and dequantize()"});
+                  .hint = "this type needs a scale: use quantize() and dequantize()"});
   }
   if (x.dtype() == dtype) return x;
   const Call call(Op::cast, {x});

@@ -340,7 +340,7 @@ int64_t fitting_rows(const HeadSize& head, Device device) {
   constexpr int64_t least_rows = 4096;
   if (head.classes > 4 * 12 * head.width)
     return std::max<int64_t>((int64_t{2048} << 20) / row_bytes, 1);
-  // So much that the head of Llama 1.3B in FP8 takes less than the backward of the last block.
+  // So much that the quantized head of Llama 1.3B takes less than the backward of the last block.
   return std::max<int64_t>((int64_t{384} << 20) / row_bytes, least_rows);
 }
 

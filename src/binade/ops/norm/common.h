@@ -2,7 +2,8 @@
 
 #include "binade/ops/common.h"
 
-// Shared by norms and the ops that write a norm's result as FP8. Not part of the public interface.
+// Shared by norms and the ops that write a norm's result quantized. Not part of the public
+// interface.
 namespace binade::ops {
 
 void check_eps(std::string_view op, double eps);

@@ -36,12 +36,12 @@ std::pair<LayerMatmuls, Hidden> hidden_forward(const QuantizedLayer& up,
 }  // namespace
 
 backend::StoredMatrix Hidden::stored() const {
-  return is_fp8(data->dtype()) ? backend::StoredMatrix(data, scale_inv, dtype)
-                               : backend::StoredMatrix(data.get());
+  return is_quantized(data->dtype()) ? backend::StoredMatrix(data, scale_inv, dtype)
+                                     : backend::StoredMatrix(data.get());
 }
 
 Tensor Hidden::values() const {
-  return is_fp8(data->dtype()) ? dequantize(Quantized{data, scale_inv}, dtype) : data.get();
+  return is_quantized(data->dtype()) ? dequantize(Quantized{data, scale_inv}, dtype) : data.get();
 }
 
 std::pair<MlpMatmuls, Tensor> MlpMatmuls::forward(const QuantizedLayer& up,

@@ -6,13 +6,13 @@
 #include "binade/ops/common.h"
 #include "binade/ops/quantized/layer.h"
 
-// The matmuls of an MLP with SwiGLU under a delayed FP8 recipe. Not part of the public interface.
+// The matmuls of an MLP with SwiGLU with delayed scales. Not part of the public interface.
 namespace binade::ops {
 
-// SwiGLU's input: values, or FP8 data that stand for values of `dtype`.
+// SwiGLU's input: values, or quantized data that stand for values of `dtype`.
 struct Hidden {
   Saved data;
-  Saved scale_inv = {};  // of FP8 data
+  Saved scale_inv = {};  // of quantized data
   DType dtype = DType::f32;
 
   backend::StoredMatrix stored() const;

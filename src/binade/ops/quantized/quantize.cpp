@@ -13,7 +13,7 @@ using namespace ops;
 void check(const Tensor& x, DType dtype) {
   require_compute("quantize", "x", x);
   require_rank("quantize", "x", x, 2);
-  if (!is_fp8(dtype))
+  if (!is_quantized(dtype))
     fail("quantize",
          {.argument = "dtype", .expected = "e4m3 or e5m2", .found = std::string(name(dtype))});
 }

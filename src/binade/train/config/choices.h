@@ -19,7 +19,8 @@ enum class Preset : uint8_t { tiny, small, gpt2_124m, gpt2_350m, gpt2_1_5b, llam
 
 enum class ModelFamily : uint8_t { gpt2, llama };
 
-enum class Precision : uint8_t { fp32, tf32, bf16, fp16, fp8 };
+// `quantized`: bf16 autocast, and linear layers by Config::recipe.
+enum class Precision : uint8_t { fp32, tf32, bf16, fp16, quantized };
 
 enum class ParameterStorage : uint8_t {
   autocast,  // f32 parameters, cast once per step
@@ -51,7 +52,7 @@ inline constexpr Named<Precision> precision_names[] = {{"fp32", Precision::fp32}
                                                        {"tf32", Precision::tf32},
                                                        {"bf16", Precision::bf16},
                                                        {"fp16", Precision::fp16},
-                                                       {"fp8", Precision::fp8}};
+                                                       {"fp8", Precision::quantized}};
 inline constexpr Named<ParameterStorage> parameter_names[] = {
     {"autocast", ParameterStorage::autocast},
     {"masters", ParameterStorage::masters},

@@ -284,7 +284,7 @@ amp::AutocastState autocast_state(const Config& config) {
 
 amp::RecipeState recipe_state(const Config& config) {
   amp::RecipeState state =
-      recipe_state_of(config.precision == Precision::fp8, config.recipe, config.overrides);
+      recipe_state_of(config.precision == Precision::quantized, config.recipe, config.overrides);
   if (!config.precision_plan.empty()) {
     for (const Promotion& one : read_precision_plan(config.precision_plan).current())
       state.overrides[one.module] = one.recipe(config.recipe);

@@ -473,7 +473,7 @@ Config resolved(const Given& given) {
                        [name](const Setting& setting) { return setting.key->name == name; });
   };
   for (const Setting& setting : settings) apply(setting, config);
-  if (is_given("recipe") && !is_given("precision")) config.precision = Precision::fp8;
+  if (is_given("recipe") && !is_given("precision")) config.precision = Precision::quantized;
   if (!is_given("params")) choose_params(config);
   const bool vocab_given = !config.init_from.empty() || is_given("vocab");
   complete(config, vocab_given);

@@ -114,7 +114,7 @@ constexpr Key all_keys[] = {
     {"train", "recompute", Switch{&C::recompute},
      "Recompute blocks in backward instead of keeping their activations"},
     {"train", "keep_activations", Whole{&C::keep_activations, 0, most_of_a_size},
-     "Blocks whose activation functions and FP8 data a GPU keeps for the backward instead of "
+     "Blocks whose activation functions and quantized data a GPU keeps for the backward instead of "
      "computing them again: faster, more memory. CPUs always keep them"},
     {"train", "graph", choice<&C::graph, graph_names>,
      "Whether a GPU's steps are captured as a graph and replayed; auto: if launching kernels takes "

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "binade/base/error.h"
+#include "binade/base/json.h"
 #include "binade/train/config/overrides.h"
 
 namespace binade::train {
@@ -35,9 +37,33 @@ bool is_on(const EarlierKeys& keys, std::string_view key, bool otherwise) {
   return value_of<bool>(keys, key, otherwise);
 }
 
-std::string format_field(const EarlierKeys& keys) {
-  const std::string format = value_of<std::string>(keys, "fp8_format", "hybrid");
-  return format == "hybrid" ? "" : fmt::format(", format = \"{}\"", format);
+[[noreturn]] void refuse_value(std::string_view key, std::string expected, std::string found) {
+  fail("config", {.argument = "[precision] " + std::string(key),
+                  .expected = std::move(expected),
+                  .found = std::move(found)});
+}
+
+// The first name is the default.
+constexpr std::string_view earlier_scalings[] = {"delayed", "current", "row", "block", "mx"};
+constexpr std::string_view earlier_formats[] = {"hybrid", "e4m3"};
+
+std::string one_name_of(const EarlierKeys& keys, std::string_view key,
+                        std::span<const std::string_view> names) {
+  const std::string given = value_of<std::string>(keys, key, std::string(names.front()));
+  if (std::find(names.begin(), names.end(), given) == names.end())
+    refuse_value(key, fmt::format("one of {}", fmt::join(names, ", ")), json::in_quotes(given));
+  return given;
+}
+
+struct EarlierRange {
+  int64_t low, high, otherwise;
+};
+int64_t whole_number(const EarlierKeys& keys, std::string_view key, const EarlierRange& range) {
+  const int64_t given = value_of<int64_t>(keys, key, range.otherwise);
+  if (given < range.low || given > range.high)
+    refuse_value(key, fmt::format("a whole number from {} to {}", range.low, range.high),
+                 std::to_string(given));
+  return given;
 }
 
 }  // namespace
@@ -53,17 +79,19 @@ bool is_earlier_override_key(std::string_view name) {
 }
 
 std::string recipe_text(const EarlierKeys& keys) {
-  const std::string scaling = value_of<std::string>(keys, "fp8_scaling", "delayed");
+  const std::string scaling = one_name_of(keys, "fp8_scaling", earlier_scalings);
   const bool delayed = scaling == "delayed";
-  std::string text = scaling + format_field(keys);
-  // Other scalings ignored these.
-  if (delayed)
-    text += fmt::format(", history = {}, margin = {}", value_of<int64_t>(keys, "fp8_history", 16),
-                        value_of<int64_t>(keys, "fp8_margin", 0));
+  std::string text = scaling;
+  if (one_name_of(keys, "fp8_format", earlier_formats) == "e4m3") text += ", format = \"e4m3\"";
+  const int64_t history = whole_number(keys, "fp8_history", {1, 65536, 16}),
+                margin = whole_number(keys, "fp8_margin", {-64, 64, 0});
+  // Other earlier_scalings ignored these.
+  if (delayed) text += fmt::format(", history = {}, margin = {}", history, margin);
   for (const char* key : {"skip_first", "skip_last"})
-    text += fmt::format(", {} = {}", key, value_of<int64_t>(keys, std::string("fp8_") + key, 0));
+    text +=
+        fmt::format(", {} = {}", key, whole_number(keys, std::string("fp8_") + key, {0, 1024, 0}));
   if (is_on(keys, "fp8_head", false)) text += ", head = true";
-  if (delayed && is_on(keys, "fp8_hidden", false)) text += ", hidden = true";
+  if (is_on(keys, "fp8_hidden", false) && delayed) text += ", hidden = true";
   return text;
 }
 
@@ -75,8 +103,11 @@ std::string override_text(const EarlierKeys& entry, const EarlierKeys& run) {
       matmuls += fmt::format("{}\"{}\"", matmuls.empty() ? "" : ", ", matmul);
   }
   const std::string text = fmt::format("matmuls = [{}]", matmuls);
-  const std::string scaling = value_of<std::string>(entry, "fp8_scaling", "");
-  return scaling.empty() ? text : scaling + format_field(run) + ", " + text;
+  const auto scaling = entry.find("fp8_scaling");
+  if (scaling == entry.end()) return text;
+  EarlierKeys keys = run;
+  keys["fp8_scaling"] = scaling->second;
+  return recipe_text(keys) + ", " + text;
 }
 
 std::optional<std::string> recipe_option_for(std::string_view option) {

@@ -1,5 +1,7 @@
 #include "binade/train/config/precision_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "binade/amp/recipe/text.h"
@@ -20,8 +22,14 @@ Promotion read_promotion(const json::Value& entry) {
     entry.at("module").refuse("a module's path, such as blocks.0.mlp.up", "an empty text");
   // Earlier versions named a built-in recipe by its scaling.
   for (const char* key : {"recipe", "fp8_scaling"}) {
-    if (const json::Value* recipe = entry.find(key))
+    const json::Value* recipe = entry.find(key);
+    if (recipe == nullptr) continue;
+    try {
       one.moved_to = amp::parse_recipe(recipe->string());
+    } catch (const Error& error) {
+      recipe->refuse("the text of a recipe",
+                     fmt::format("{} ({})", recipe->describe(), error.what()));
+    }
   }
   const json::Value* in_bf16 = entry.find("bf16");
   if (in_bf16 == nullptr && !one.moved_to) return one;  // all matmuls

@@ -97,7 +97,7 @@ void check_precision(const Config& c) {
   require(c.params != ParameterStorage::split || c.precision != Precision::fp16,
           "[precision] params", "'autocast' or 'masters' with precision fp16", "'split'",
           "the upper bits of an f32 number are a bf16 number, not an f16 one");
-  const bool in_bf16 = c.precision == Precision::bf16 || c.precision == Precision::fp8;
+  const bool in_bf16 = c.precision == Precision::bf16 || c.precision == Precision::quantized;
   require(c.gradients == DType::f32 || (in_bf16 && c.params != ParameterStorage::autocast),
           "[precision] gradients",
           fmt::format("'f32' with precision {} and params {}", name(c.precision), name(c.params)),
@@ -108,7 +108,7 @@ void check_precision(const Config& c) {
   require(low || c.residual.value_or(DType::f32) == DType::f32, "[precision] residual",
           fmt::format("'auto' or 'f32' with precision {}", name(c.precision)),
           fmt::format("'{}'", name_in(residual_names, c.residual)));
-  require(c.precision == Precision::fp8 || (!c.auto_precision && c.precision_plan.empty()),
+  require(c.precision == Precision::quantized || (!c.auto_precision && c.precision_plan.empty()),
           "[precision] auto_precision, precision_plan", "precision 'fp8' beside them",
           fmt::format("'{}'", name(c.precision)));
   require(c.recipe.skip_first + c.recipe.skip_last <= c.layers,
@@ -201,7 +201,8 @@ void apply_adapter(Config& config) {
 }
 
 void choose_params(Config& config) {
-  const bool in_bf16 = config.precision == Precision::bf16 || config.precision == Precision::fp8;
+  const bool in_bf16 =
+      config.precision == Precision::bf16 || config.precision == Precision::quantized;
   if (config.lora_rank > 0 && in_bf16) config.params = ParameterStorage::masters;
 }
 
@@ -214,7 +215,7 @@ Config with_precision(Config config, Precision precision) {
   if (precision == Precision::fp16 && config.params == ParameterStorage::split)
     config.params = ParameterStorage::masters;
   if (!uses_autocast(precision) || precision == Precision::fp16) config.gradients = DType::f32;
-  if (precision != Precision::fp8) {
+  if (precision != Precision::quantized) {
     config.auto_precision = false;
     config.precision_plan.clear();
   }

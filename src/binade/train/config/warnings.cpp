@@ -19,7 +19,7 @@ struct Conditional {
 };
 
 bool is_llama(const Config& c) { return c.model == ModelFamily::llama; }
-bool is_fp8(const Config& c) { return c.precision == Precision::fp8; }
+bool has_recipe(const Config& c) { return c.precision == Precision::quantized; }
 bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
 // A folder's model may have SwiGLU, too.
 bool has_swiglu(const Config& c) { return is_llama(c) || !c.init_from.empty(); }
@@ -31,7 +31,7 @@ bool starts_anew(const Config& c) { return c.init_from.empty(); }
 constexpr Conditional conditionals[] = {
     {"preset", starts_anew, "with --init-from"},
     {"rope_theta", is_llama, "without --model llama"},
-    {"recipe", is_fp8, "without --precision fp8"},
+    {"recipe", has_recipe, "without --precision fp8"},
     {"scale_init", is_fp16, "without --precision fp16"},
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},
@@ -44,15 +44,19 @@ constexpr Conditional conditionals[] = {
     {"nondeterministic", is_on_gpu, "without a GPU"},
 };
 
-// Fields of a recipe that the model or the other fields leave without an effect.
-void add_recipe(const Config& config, std::vector<std::string>& result) {
-  const amp::Recipe& recipe = config.recipe;
-  const bool hidden = recipe.tensors[amp::Role::hidden].has_value(),
-             head = recipe.tensors[amp::Role::head_input].has_value();
-  if (!is_fp8(config)) return;
-  if (hidden && !(has_swiglu(config) && recipe.matmuls.all()))
+// Fields of recipes that the models or the other fields leave without an effect.
+void add_recipes(std::span<const Config> configs, std::vector<std::string>& result) {
+  const auto all = [configs](auto is_idle) {
+    return std::all_of(configs.begin(), configs.end(), is_idle);
+  };
+  if (all([](const Config& c) {
+        return has_recipe(c) && c.recipe.tensors[amp::Role::hidden] &&
+               !(has_swiglu(c) && c.recipe.matmuls.all());
+      }))
     result.push_back("--recipe: hidden has no effect without SwiGLU and all three matmuls");
-  if (head && !recipe.matmuls.all())
+  if (all([](const Config& c) {
+        return has_recipe(c) && c.recipe.tensors[amp::Role::head_input] && !c.recipe.matmuls.all();
+      }))
     result.push_back("--recipe: head has no effect without all three matmuls");
 }
 
@@ -82,12 +86,12 @@ std::vector<std::string> without_effect(std::span<const Config> configs) {
     if (std::all_of(configs.begin(), configs.end(), is_idle))
       result.push_back(fmt::format("{} has no effect {}", option_name(*key), one.condition));
   }
+  add_recipes(configs, result);
   return result;
 }
 
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> result = without_effect({&config, 1});
-  add_recipe(config, result);
   add_vocabulary(config, result);
   return result;
 }

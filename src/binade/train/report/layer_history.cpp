@@ -102,7 +102,7 @@ bool module_order(const std::string& a, const std::string& b) {
 
 std::string harm_map(const LayerHistory& history) {
   const std::vector<size_t> rows = most_harmed(history);
-  HeatMap map{.title = "Harm of FP8 by layer over time",
+  HeatMap map{.title = "Harm of the recipe by layer over time",
               .steps = history.steps,
               .rows = {},
               .light = 1e-3,  // usual

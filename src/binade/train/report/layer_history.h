@@ -25,7 +25,7 @@ struct LayerHistory {
     std::vector<double> exponents = {};
   };
   struct Layer {
-    double harm = 0;  // of FP8
+    double harm = 0;  // of the recipe
     std::array<Tensor, 3> tensors = {};
   };
   std::vector<std::string> modules;        // in the order of the model
@@ -37,11 +37,11 @@ struct LayerHistory {
 // of two records of one step the later counts. Empty if there is no such file.
 LayerHistory read_layer_history(const std::filesystem::path& path);
 
-// The modules to show, by index in the order of the model: those that FP8 harms most, as many as a
-// chart has room for.
+// The modules to show, by index in the order of the model: those that the recipe harms most, as
+// many as a chart has room for.
 std::vector<size_t> most_harmed(const LayerHistory& history);
 
-// Charts of the harm of FP8 by layer and of the largest magnitudes. Empty without records.
+// Charts of the harm of the recipe by layer and of the largest magnitudes. Empty without records.
 std::string layer_charts(const LayerHistory& history);
 
 }  // namespace binade::train

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <numbers>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/base/text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
@@ -82,6 +83,10 @@ std::string rank_table(const RunSummary& run) {
   return "<h2>Ranks</h2>\n" + to_html(table);
 }
 
+std::string name_of(const amp::Recipe& recipe) {
+  return recipe.name.empty() ? amp::to_text(recipe) : recipe.name;
+}
+
 // The moves of auto_precision.
 std::string move_table(const RunSummary& run) {
   if (!run.config.auto_precision) return "";
@@ -89,7 +94,7 @@ std::string move_table(const RunSummary& run) {
     return "<h2>Precision of layers</h2>\n<p>No layer moved: the recipe harmed none.</p>\n";
   Table table{.header = {"step", "layer", "forward", "dgrad", "wgrad", "lost by the run's recipe"}};
   for (const Promotion& move : run.moves.layers) {
-    const std::string recipe = escaped(move.moved_to.value_or(run.config.recipe).name);
+    const std::string recipe = escaped(name_of(move.moved_to.value_or(run.config.recipe)));
     const auto precision = [&recipe](bool in_bf16) { return in_bf16 ? "bf16" : recipe; };
     table.rows.push_back({std::to_string(move.step), escaped(move.module), precision(move.forward),
                           precision(move.dgrad), precision(move.wgrad),

@@ -38,7 +38,7 @@ struct RunSummary {
   std::vector<RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};
   PrecisionPlan moves = {};  // of auto_precision
-  // Of auto_precision: the same in bf16 and plain FP8, as far as they were trained.
+  // Of auto_precision: the same in bf16 and by the plain recipe, as far as they were trained.
   std::vector<RunSummary> baselines = {};
 
   // A loss in nats per token as bits per byte of text; nothing if bytes_per_token is unknown.

@@ -74,7 +74,7 @@ Results run(const MatmulCase& p, Device device, bool of_magnitudes) {
 // Sums may differ by the roundings of k additions of each side; FP8 tensor cores keep about 13 bits
 // of a partial sum. A 16-bit result may have been rounded before its bias and its activation too.
 void expect_the_cpus(const MatmulCase& p) {
-  const bool fp8 = is_fp8(p.a) && is_fp8(p.b);
+  const bool fp8 = is_quantized(p.a) && is_quantized(p.b);
   const double unit = fp8 ? 0x1p-12 : static_cast<double>(p.sizes.k + 8) * sum_epsilon(p.y);
   const double bias = p.bias ? 5 : 0;  // none is larger
   expect_near_the_cpus(
@@ -105,7 +105,7 @@ TEST_F(MatmulGpu, AnyLayoutAndType) {
                          .transpose_b = (layout & 2) != 0,
                          .transpose_y = (layout & 4) != 0,
                          .beta = layout % 3 == 0 ? 0.0f : 1.0f,
-                         .scales = is_fp8(a) || is_fp8(b)});
+                         .scales = is_quantized(a) || is_quantized(b)});
       }
     }
   }
@@ -129,7 +129,7 @@ TEST_F(MatmulGpu, Epilogues) {
                            .beta = (choice & 1) != 0 ? 0.5f : 0.0f,
                            .bias = (choice & 2) != 0,
                            .pre = (choice & 4) != 0,
-                           .scales = is_fp8(type),
+                           .scales = is_quantized(type),
                            .activation = activation});
         }
       }

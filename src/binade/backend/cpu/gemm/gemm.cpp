@@ -10,7 +10,7 @@
 namespace binade::backend::cpu {
 namespace {
 
-bool exact_in_bf16(DType dtype) { return dtype == DType::bf16 || is_fp8(dtype); }
+bool exact_in_bf16(DType dtype) { return dtype == DType::bf16 || is_quantized(dtype); }
 
 void check_sizes(const GemmProblem& p) {
   for (const auto& [name, size] : {std::pair("batch", p.batch), std::pair("m", p.m),

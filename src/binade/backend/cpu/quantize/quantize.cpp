@@ -41,6 +41,25 @@ void write_row(const float* values, const TensorView& data, int64_t row, int64_t
     formats::narrow(values, data.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
 }
 
+// The code of a value that is not finite: NaN, or an infinity if the type has one.
+uint8_t special_code(DType dtype, float value) {
+  constexpr auto nearest = formats::Rounding::nearest_even;
+  return static_cast<uint8_t>(dtype == DType::e4m3
+                                  ? formats::encode<formats::spec::e4m3>(value, nearest)
+                                  : formats::encode<formats::spec::e5m2>(value, nearest));
+}
+
+// Writes the codes of non-finite elements of x, which write_row() has saturated.
+void write_specials(const TensorView& x, int64_t row, int64_t begin, int64_t count,
+                    const TensorView& data) {
+  std::vector<float> values(static_cast<size_t>(count));
+  read_row(x, row, begin, begin + count, values.data());
+  auto* codes = data.as<uint8_t>() + row * data.shape[1] + begin;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!finite(values[i])) codes[i] = special_code(data.dtype, values[i]);
+  }
+}
+
 // Magnitudes order like their bits, with NaN above all others.
 float row_amax(const float* values, int64_t count) {
   uint32_t amax = 0;
@@ -80,7 +99,7 @@ void transpose(const TensorView& data, const TensorView& transposed) {
 }
 
 // Quantizes rows [begin, end) of x into the same rows of `data`. Returns their amax, before
-// scaling, if out.amax is present.
+// scaling.
 float quantize_rows(const TensorView& x, int64_t begin, int64_t end, const QuantizedOutput& out,
                     const TensorView& data) {
   const float factor = *out.scale.as<float>();
@@ -89,9 +108,11 @@ float quantize_rows(const TensorView& x, int64_t begin, int64_t end, const Quant
   float amax = 0;
   for (int64_t row = begin; row < end; ++row) {
     read_row(x, row, 0, columns, values.data());
-    if (out.amax.present) amax = larger(amax, row_amax(values.data(), columns));
+    const float largest = row_amax(values.data(), columns);
+    amax = larger(amax, largest);
     for (float& value : values) value *= factor;
     write_row(values.data(), data, row, 0, columns);
+    if (!finite(largest)) write_specials(x, row, 0, columns, data);
   }
   return amax;
 }
@@ -270,6 +291,7 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
         read_row(x, row, left, left + width, values.data());
         for (int64_t i = 0; i < width; ++i) values[static_cast<size_t>(i)] *= scale;
         write_row(values.data(), out.data, row, left, width);
+        if (!finite(amax)) write_specials(x, row, left, width, out.data);
       }
     }
   });

@@ -7,7 +7,7 @@
 #include "binade/backend/matmul.h"
 
 // The arithmetic of activation kernels, shared by those that store values and those that quantize
-// them to FP8, so that both compute the same bits.
+// them, so that both compute the same bits.
 namespace binade::backend::cuda {
 
 // For operands of 16 bits: the chip's own exponential and reciprocal. Their relative error of about

@@ -242,7 +242,7 @@ cublasStatus_t run(Context& context, const Plan& plan, const BlasGemm& p, void* 
     alpha = p.device_scalars;
     beta = static_cast<const char*>(alpha) + (is_wide ? sizeof(double) : sizeof(float));
   }
-  const void* const c = is_fp8(p.d.type) ? nullptr : d;
+  const void* const c = is_quantized(p.d.type) ? nullptr : d;
   return cublasLtMatmul(context.handle, plan.operation.get(), alpha, p.a.data, plan.a.get(),
                         p.b.data, plan.b.get(), beta, c, plan.c.get(), d, plan.d.get(), &algorithm,
                         context.workspace.raw_data(), workspace_bytes, stream());
@@ -403,7 +403,7 @@ Plan make_plan(Context& context, const BlasGemm& p, const GemmKey& key) {
   plan.b = make_layout(p.b, b_rows, b_columns, p.batch);
   plan.d = make_layout(p.d, p.rows, p.columns, p.batch);
   BlasMatrix c = p.d;
-  if (is_fp8(c.type)) c.type = DType::bf16;
+  if (is_quantized(c.type)) c.type = DType::bf16;
   plan.c = make_layout(c, p.rows, p.columns, p.batch);
   set_addresses(plan, p);
 

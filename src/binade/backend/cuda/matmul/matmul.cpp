@@ -37,9 +37,9 @@ class Workspace {
 // both exactly. FP8 stays FP8 if `fp8`.
 DType operand_type(DType a, DType b, bool fp8) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
-  if (is_fp8(a) && is_fp8(b)) return fp8 ? DType::e4m3 : DType::bf16;
-  if (is_fp8(a)) return b;
-  if (is_fp8(b)) return a;
+  if (is_quantized(a) && is_quantized(b)) return fp8 ? DType::e4m3 : DType::bf16;
+  if (is_quantized(a)) return b;
+  if (is_quantized(b)) return a;
   return a == b ? a : DType::f32;
 }
 
@@ -47,7 +47,7 @@ DType operand_type(DType a, DType b, bool fp8) {
 bool writes(DType type, DType result) {
   if (type == DType::f64) return result == DType::f64;
   if (result == DType::f32 || type == result) return is_compute(result);
-  return is_fp8(type) && (result == DType::bf16 || result == DType::f16);
+  return is_quantized(type) && (result == DType::bf16 || result == DType::f16);
 }
 
 // Whether rows are dense and do not overlap.
@@ -127,7 +127,7 @@ TensorView readable_fp8(const TensorView& x, Workspace& workspace) {
 // Whether cuBLASLt multiplies these FP8 matrices on this GPU.
 bool multiplies_fp8(const TensorView& a, const TensorView& b, const TensorView& y) {
   const int64_t unit = fp8_multiple / static_cast<int64_t>(size_of(y.dtype));
-  return is_fp8(a.dtype) && is_fp8(b.dtype) && properties().capability() >= 89 &&
+  return is_quantized(a.dtype) && is_quantized(b.dtype) && properties().capability() >= 89 &&
          !(a.dtype == DType::e5m2 && b.dtype == DType::e5m2) && is_fp8_aligned(a.shape[2]) &&
          is_fp8_aligned(y.shape[2]) && aligned(y) && row_distance(y) % unit == 0 &&
          batch_distance(y) % unit == 0;
@@ -252,7 +252,7 @@ bool can_fuse_gelu(const TensorView& y, const Epilogue& e) {
 bool run(BlasGemm p, const TensorView& y, const Epilogue& e, bool fused, Workspace& workspace) {
   const TensorView& pre = e.pre_activation;
   // With FP8 operands and an f32 result, cuBLASLt wants a bf16 bias.
-  const bool bias = fused && e.bias.present && !(is_fp8(p.a.type) && y.dtype == DType::f32);
+  const bool bias = fused && e.bias.present && !(is_quantized(p.a.type) && y.dtype == DType::f32);
   // With block scales, some of cuBLASLt's GELU epilogues give wrong results.
   const bool gelu = fused && can_fuse_gelu(y, e) && !has_block_scales(p.scaling_a);
   const bool missing_bias = e.bias.present && !bias;

@@ -7,8 +7,9 @@
 #include "binade/backend/cuda/common/magnitude.cuh"
 #include "binade/formats/number.h"
 
-// Encodes floats as FP8: round to nearest even, saturating; NaN keeps its sign and payload. And
-// decodes them.
+// Encodes floats as FP8: round to nearest even, saturating finite values. Others must be seen: NaN
+// keeps its sign and payload, an infinity stays one in e5m2 and becomes NaN in e4m3. And decodes
+// them.
 namespace binade::backend::cuda {
 
 // Q is e4m3 or e5m2.
@@ -23,7 +24,20 @@ __device__ inline uint8_t encode_one(float x) {
   }
 }
 
-// Two numbers, in the low and the high byte. The bits of a NaN depend on the GPU.
+// The code of an x that is not finite.
+template <class Q>
+__device__ inline uint8_t encode_special(float x) {
+  if constexpr (std::is_same_v<Q, e4m3>) {
+    return static_cast<uint8_t>(formats::encode<formats::spec::e4m3>(x));
+  } else {
+    return static_cast<uint8_t>(formats::encode<formats::spec::e5m2>(x));
+  }
+}
+
+__device__ inline bool is_special(float x) { return !(fabsf(x) < INFINITY); }
+
+// Two numbers, in the low and the high byte. An infinity saturates; the bits of a NaN depend on the
+// GPU.
 template <class Q>
 __device__ inline uint32_t encode_two(float low, float high) {
 #if __CUDA_ARCH__ >= 890
@@ -56,14 +70,14 @@ __device__ inline void decode_two(uint32_t bytes, float& low, float& high) {
 template <class Q, int N>
 __device__ inline void store_encoded(const float (&values)[N], float scale, uint8_t* to) {
   if constexpr (N == 1) {
-    *to = encode_one<Q>(values[0] == values[0] ? values[0] * scale : values[0]);
+    *to = is_special(values[0]) ? encode_special<Q>(values[0]) : encode_one<Q>(values[0] * scale);
   } else {
     uint32_t words[N / 4];
-    bool nan = false;
+    bool special = false;
 #pragma unroll
     for (int i = 0; i < N; i += 4) {
       const float* v = values + i;
-      nan |= v[0] != v[0] || v[1] != v[1] || v[2] != v[2] || v[3] != v[3];
+      special |= is_special(v[0]) || is_special(v[1]) || is_special(v[2]) || is_special(v[3]);
       words[i / 4] = encode_two<Q>(v[0] * scale, v[1] * scale) |
                      encode_two<Q>(v[2] * scale, v[3] * scale) << 16;
     }
@@ -73,34 +87,34 @@ __device__ inline void store_encoded(const float (&values)[N], float scale, uint
 #pragma unroll
       for (int i = 0; i < N / 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = words[i];
     }
-    if (!nan) return;
+    if (!special) return;
 #pragma unroll 1
-    for (int i = 0; i < N; ++i) {  // the instruction loses a NaN's sign and payload
+    for (int i = 0; i < N; ++i) {
       float value = values[0];
 #pragma unroll
       for (int j = 1; j < N; ++j) value = i == j ? values[j] : value;
-      if (value != value) to[i] = encode_one<Q>(value);
+      if (is_special(value)) to[i] = encode_special<Q>(value);
     }
   }
 }
 
-// Replaces the bytes of NaNs among 16 encoded values: the instruction, and the multiplication
-// before it, lose their sign and payload. Not inlined, since it is seldom called and would take
-// registers.
+// Replaces the bytes of NaNs and infinities among 16 encoded values: the instruction saturates
+// infinities, and it and the multiplication before it lose a NaN's sign and payload. Not inlined,
+// since it is seldom called and would take registers.
 struct SixteenFloats {
   float values[16];
 };
 template <class Q>
-__device__ __noinline__ uint4 with_nans(SixteenFloats x, uint4 encoded) {
+__device__ __noinline__ uint4 with_specials(SixteenFloats x, uint4 encoded) {
   uint32_t words[4] = {encoded.x, encoded.y, encoded.z, encoded.w};
 #pragma unroll 1
   for (int i = 0; i < 16; ++i) {
     float value = x.values[0];  // of a variable index, without local memory
 #pragma unroll
     for (int j = 1; j < 16; ++j) value = i == j ? x.values[j] : value;
-    if (value == value) continue;
+    if (!is_special(value)) continue;
     const int shift = i % 4 * 8;
-    const uint32_t byte = uint32_t{encode_one<Q>(value)} << shift;
+    const uint32_t byte = uint32_t{encode_special<Q>(value)} << shift;
 #pragma unroll
     for (int j = 0; j < 4; ++j)
       if (i / 4 == j) words[j] = (words[j] & ~(0xffu << shift)) | byte;
@@ -122,11 +136,11 @@ __device__ inline uint4 encode_chunk(const float (&values)[16], float scale, uin
                                                                << 16;
   }
   const uint4 encoded{words[0], words[1], words[2], words[3]};
-  if (magnitude <= 0x7f800000u) return encoded;
+  if (magnitude < 0x7f800000u) return encoded;
   SixteenFloats copy;
 #pragma unroll
   for (int i = 0; i < 16; ++i) copy.values[i] = values[i];
-  return with_nans<Q>(copy, encoded);
+  return with_specials<Q>(copy, encoded);
 }
 
 }  // namespace binade::backend::cuda

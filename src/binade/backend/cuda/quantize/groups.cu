@@ -40,8 +40,8 @@ struct Source {
 
 // Encodes x * scale as either FP8 type.
 __device__ uint8_t encode_scaled(DType fp8, float x, float scale) {
-  const float scaled = x != x ? x : x * scale;
-  return fp8 == DType::e4m3 ? encode_one<e4m3>(scaled) : encode_one<e5m2>(scaled);
+  if (is_special(x)) return fp8 == DType::e4m3 ? encode_special<e4m3>(x) : encode_special<e5m2>(x);
+  return fp8 == DType::e4m3 ? encode_one<e4m3>(x * scale) : encode_one<e5m2>(x * scale);
 }
 
 struct AbsMax {
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(group_threads)
 }
 
 void require_types(const char* op, const TensorView& values, const TensorView& data) {
-  if (is_compute(values.dtype) && is_fp8(data.dtype)) return;
+  if (is_compute(values.dtype) && is_quantized(data.dtype)) return;
   fail(op, {.argument = "x, q",
             .expected = "f64, f32, f16 or bf16, and e4m3 or e5m2",
             .found = std::string(name(values.dtype)) + ", " + std::string(name(data.dtype))});

@@ -1,17 +1,21 @@
+#include "binade/amp/recipe/layer_scales.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "binade/amp/recipe/state.h"
-#include "binade/amp/recipe/layer_scales.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/binade.h"
 
 // Scales and histories of delayed recipes, which losses say little about.
 namespace binade {
 namespace {
 
+using amp::parse_recipe;
 using amp::Recipe;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
@@ -34,7 +38,7 @@ class KnownAmaxes : public ::testing::Test {
     sgd.step();
   }
   std::vector<double> state(const std::string& name) {
-    return to_vector(layer.state_dict().at("fp8." + name));
+    return to_vector(layer.state_dict().at("scales." + name));
   }
 
   nn::Linear layer{{.in = 8, .out = 8, .bias = false}};
@@ -42,7 +46,7 @@ class KnownAmaxes : public ::testing::Test {
 };
 
 TEST_F(KnownAmaxes, GiveScalesByTheFormatOfEachStream) {
-  step({.history = 4});
+  step(parse_recipe("delayed, history = 4"));
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0));
   EXPECT_THAT(state("weight.scale"), ElementsAre(448 / 0.5));
   EXPECT_THAT(state("gradient.scale"), ElementsAre(57344 / 4.0));  // e5m2
@@ -53,19 +57,19 @@ TEST_F(KnownAmaxes, GiveScalesByTheFormatOfEachStream) {
 }
 
 TEST_F(KnownAmaxes, GiveScalesOfOneFormatWhereTheRecipeSaysSo) {
-  step({.format = amp::Fp8Format::e4m3, .history = 4});
+  step(parse_recipe(R"(delayed, format = "e4m3", history = 4)"));
   EXPECT_THAT(state("gradient.scale"), ElementsAre(448 / 4.0));
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0));
 }
 
 TEST_F(KnownAmaxes, LeaveAMargin) {
-  step({.history = 4, .margin = 3});
+  step(parse_recipe("delayed, history = 4, margin = 3"));
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0 / 8));
   EXPECT_THAT(state("gradient.scale"), ElementsAre(57344 / 4.0 / 8));
 }
 
 TEST_F(KnownAmaxes, AreRememberedForTheLengthOfTheHistory) {
-  const Recipe recipe{.history = 3};
+  const Recipe recipe = parse_recipe("delayed, history = 3");
   for (const double x : {7.0, 2.0, 1.0}) step(recipe, x);
   EXPECT_THAT(state("input.history"), ElementsAre(1, 2, 7));
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 7.0));
@@ -76,23 +80,23 @@ TEST_F(KnownAmaxes, AreRememberedForTheLengthOfTheHistory) {
 
 // Another length starts a new history.
 TEST_F(KnownAmaxes, StartAnewWithAnotherLengthOfHistory) {
-  for (int i = 0; i < 3; ++i) step({.history = 8});
+  for (int i = 0; i < 3; ++i) step(parse_recipe("delayed, history = 8"));
   EXPECT_THAT(state("input.history"), SizeIs(8));
-  forward_and_backward({.history = 4});
+  forward_and_backward(parse_recipe("delayed, history = 4"));
   for (const std::string stream : {"input.", "weight.", "gradient."}) {
     EXPECT_THAT(state(stream + "history"), ElementsAre(0, 0, 0, 0)) << stream;
     EXPECT_THAT(state(stream + "scale"), ElementsAre(1)) << stream;
   }
   sgd.step();
   EXPECT_THAT(state("input.history"), ElementsAre(2, 0, 0, 0));
-  step({.history = 16});
+  step(parse_recipe("delayed, history = 16"));
   EXPECT_THAT(state("input.history"), SizeIs(16));
   EXPECT_EQ(state("input.history")[0], 2);
   EXPECT_EQ(state("input.history")[1], 0);
 }
 
 TEST_F(KnownAmaxes, AreNotRecordedWithoutGradients) {
-  const Recipe recipe{.history = 4};
+  const Recipe recipe = parse_recipe("delayed, history = 4");
   forward_and_backward(recipe);
   {
     const NoGrad no_grad;
@@ -108,7 +112,7 @@ TEST_F(KnownAmaxes, AreNotRecordedWithoutGradients) {
 // is dropped in both cases, and the finite ones of the step stay.
 TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
   const double infinity = std::numeric_limits<double>::infinity();
-  const Recipe recipe{.history = 4};
+  const Recipe recipe = parse_recipe("delayed, history = 4");
   forward_and_backward(recipe, infinity);
   sgd.zero_grad();
   const NoGrad no_grad;
@@ -142,7 +146,7 @@ TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
 
 // A layer that has run takes a saved state as a new one does: nothing of its past rolls in.
 TEST_F(KnownAmaxes, AreReplacedByThoseOfASavedState) {
-  const Recipe recipe{.history = 2};
+  const Recipe recipe = parse_recipe("delayed, history = 2");
   for (const double x : {8.0, 3.0}) step(recipe, x);
   const StateDict saved = layer.state_dict();
   nn::Linear used({.in = 8, .out = 8, .bias = false}), fresh({.in = 8, .out = 8, .bias = false});
@@ -158,7 +162,7 @@ TEST_F(KnownAmaxes, AreReplacedByThoseOfASavedState) {
     sum((*other)(full({2, 8}, 1.0))).backward();
     const StateDict found = other->state_dict();
     for (const auto& [name, tensor] : saved) {
-      if (!name.starts_with("fp8.") || name.ends_with("pending")) continue;
+      if (!name.starts_with("scales.") || name.ends_with("pending")) continue;
       EXPECT_EQ(to_vector(found.at(name)), to_vector(tensor)) << name << (other == &used);
     }
   }
@@ -185,65 +189,76 @@ std::pair<Tensor, Tensor> after_recipe(const Recipe* before, const Recipe& recip
 }
 
 TEST_F(KnownAmaxes, OnlyTheNewestCountsIfTheRecipeSaysSo) {
-  const Recipe recipe{.history = 4, .most_recent = true};
+  const Recipe recipe = parse_recipe("delayed, history = 4, newest = true");
   step(recipe, 8);
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 8.0));
   step(recipe, 2);
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0));
 }
 
-TEST(Fp8Groups, AreThoseOfThePublishedRecipes) {
-  using amp::Role, amp::Fp8Scaling, amp::scale_group;
-  const auto group = [](Fp8Scaling scaling, Role role) {
-    return scale_group({.scaling = scaling}, role);
-  };
-  EXPECT_EQ(group(Fp8Scaling::row, Role::input), (ScaleGroup{1, 0}));
-  EXPECT_EQ(group(Fp8Scaling::block, Role::input), (ScaleGroup{1, 128}));
-  EXPECT_EQ(group(Fp8Scaling::block, Role::gradient), (ScaleGroup{1, 128}));
-  EXPECT_EQ(group(Fp8Scaling::block, Role::weight), (ScaleGroup{128, 128}));
-  EXPECT_EQ(group(Fp8Scaling::mx, Role::weight), (ScaleGroup{1, 32}));
-}
-
-TEST(Fp8Groups, TinyAmaxesCountAsTheRecipesEpsilon) {
-  const Recipe recipe{.scaling = amp::Fp8Scaling::current, .eps = 2};
-  amp::ScaleStream unused;
-  const amp::Quantizer quantizer{recipe, amp::Role::input, unused, false};
-  const Quantized tiny = quantizer.quantize(full({2, 4}, 1e-3));
-  EXPECT_FLOAT_EQ(static_cast<float>(tiny.scale_inv.item()), 2 / 448.0f);
-}
-
-TEST(Fp8Weight, IsQuantizedAgainAfterAWriteThroughItsAddress) {
+TEST(QuantizedWeight, IsQuantizedAgainAfterAWriteThroughItsAddress) {
   nn::Linear layer({.in = 16, .out = 16, .bias = false});
   const Tensor x = ones({16, 16});
-  const Recipe recipe{.scaling = amp::Fp8Scaling::current};
-  const amp::QuantizedAutocast fp8(recipe);
+  const amp::QuantizedAutocast fp8(amp::recipes::current());
   layer(x);
   std::fill_n(layer.weight.mutable_data<float>(), layer.weight.numel(), 2.0f);
   // Codes and sums are exact; the scale of each operand is rounded to f32.
   for (const double y : to_vector(layer(x))) EXPECT_NEAR(y, 32, 4 * 0x1p-23 * 32);
 }
 
-TEST(Fp8Weight, IsQuantizedAgainForAnotherRecipe) {
-  using enum amp::Fp8Scaling;
-  const Recipe recipes[] = {{.scaling = current},
-                               {.scaling = current, .power_of_two = true},
-                               {.scaling = current, .eps = 10},
-                               {.scaling = row},
-                               {.scaling = row, .power_of_two = true},
-                               {.scaling = block},
-                               {.scaling = mx},
-                               {.scaling = mx, .dgrad = false},
-                               {.scaling = delayed, .history = 4}};
+TEST(QuantizedWeight, IsQuantizedAgainForAnotherRecipe) {
+  const auto powers_of_two = [](Recipe recipe) {
+    for (const amp::Role role : {amp::Role::input, amp::Role::weight, amp::Role::gradient})
+      recipe.tensors[role]->rule = amp::ScaleRule::power_of_two;
+    return recipe;
+  };
+  const Recipe recipes[] = {amp::recipes::current(),
+                            powers_of_two(amp::recipes::current()),
+                            parse_recipe("current, eps = 10"),
+                            amp::recipes::row(),
+                            powers_of_two(amp::recipes::row()),
+                            amp::recipes::block(),
+                            amp::recipes::mx(),
+                            parse_recipe(R"(mx, matmuls = ["forward", "wgrad"])"),
+                            parse_recipe("delayed, history = 4")};
   for (const Recipe& recipe : recipes) {
     const auto [y, dx] = after_recipe(nullptr, recipe);
     for (const Recipe& before : recipes) {
       const auto [other_y, other_dx] = after_recipe(&before, recipe);
-      const std::string what = std::string(amp::name(before.scaling)) + " before " +
-                               std::string(amp::name(recipe.scaling));
+      const std::string what = to_text(before) + " before " + to_text(recipe);
       EXPECT_EQ(to_vector(other_y), to_vector(y)) << what;
       EXPECT_EQ(to_vector(other_dx), to_vector(dx)) << what;
     }
   }
+}
+
+// Names of earlier versions: result became hidden.
+TEST(BufferNames, AreReadByThoseOfEarlierVersionsToo) {
+  using amp::buffer_name, amp::current_buffer_name, amp::Role;
+  EXPECT_EQ(buffer_name(Role::input, "history"), "scales.input.history");
+  EXPECT_EQ(buffer_name(Role::hidden, "scale"), "scales.hidden.scale");
+  const std::pair<const char*, const char*> names[] = {
+      {"fp8.input.history", "scales.input.history"},
+      {"blocks.0.mlp.up.fp8.weight.scale", "blocks.0.mlp.up.scales.weight.scale"},
+      {"up.fp8.gradient.inverse", "up.scales.gradient.inverse"},
+      {"up.fp8.result.pending", "up.scales.hidden.pending"}};
+  for (const auto& [saved, expected] : names) EXPECT_EQ(current_buffer_name(saved), expected);
+  // The third last is a parameter of a module that a program calls fp8.
+  for (const char* other : {"blocks.0.mlp.up.weight", "scales.input.history", "myfp8.input.history",
+                            "fp8.input.weight", "fp8.weight", "fp8.hidden.scale"})
+    EXPECT_EQ(current_buffer_name(other), other);
+}
+
+// Whatever the scales of the other roles are.
+TEST(LayerScales, HaveAStreamForEachDelayedRole) {
+  nn::Linear layer({.in = 8, .out = 8, .bias = false});
+  const amp::QuantizedAutocast fp8(
+      parse_recipe(R"(row, input.source = "delayed", input.history = 5, input.group = [0, 0])"));
+  sum(layer(ones({2, 8}))).backward();
+  const StateDict state = layer.state_dict();
+  EXPECT_EQ(state.at("scales.input.history").numel(), 5);
+  for (const char* other : {"weight", "gradient", "hidden"})
+    EXPECT_FALSE(state.contains(std::string("scales.") + other + ".history")) << other;
 }
 
 // --- whole models, whose layers quantize in fused kernels ---
@@ -272,7 +287,7 @@ void expect_scales_of_amaxes(bool recompute) {
   for (uint64_t i = 0; i < 3; ++i) {
     adam.zero_grad();
     const amp::Autocast autocast(DType::bf16);
-    const amp::QuantizedAutocast fp8(Recipe{.history = 4});
+    const amp::QuantizedAutocast fp8(parse_recipe("delayed, history = 4"));
     loss_of(model, i).backward();
     adam.step();
   }
@@ -295,7 +310,7 @@ void expect_scales_of_amaxes(bool recompute) {
   EXPECT_GE(streams, 3 * 2 * 4);
 }
 
-TEST(Fp8ModelScales, AreThoseOfTheirAmaxes) {
+TEST(ModelScales, AreThoseOfTheirAmaxes) {
   for (const bool recompute : {false, true}) {
     expect_scales_of_amaxes<nn::GPT>(recompute);
     expect_scales_of_amaxes<nn::Llama>(recompute);
@@ -306,7 +321,7 @@ template <class Model>
 void expect_no_trace_without_gradients() {
   Model model({.layers = 2, .width = 32, .heads = 2, .vocab = 64, .context = 16, .seed = 3});
   const amp::Autocast autocast(DType::bf16);
-  const amp::QuantizedAutocast fp8(Recipe{.history = 4});
+  const amp::QuantizedAutocast fp8(parse_recipe("delayed, history = 4"));
   loss_of(model, 0).backward();
   std::map<std::string, std::vector<double>> before;
   for (const auto& [name, tensor] : model.named_buffers()) before[name] = to_vector(tensor);
@@ -328,7 +343,7 @@ void expect_no_trace_without_gradients() {
   EXPECT_GE(changed, 4);
 }
 
-TEST(Fp8ModelScales, KeepNoTraceOfForwardsWithoutGradients) {
+TEST(ModelScales, KeepNoTraceOfForwardsWithoutGradients) {
   expect_no_trace_without_gradients<nn::GPT>();
   expect_no_trace_without_gradients<nn::Llama>();
 }
