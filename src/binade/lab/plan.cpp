@@ -143,7 +143,7 @@ void measure_step(train::MetaRun& run, const train::Config& config, Forecast& fo
 // Bytes that a step with statistics takes more than others.
 int64_t statistics_bytes(train::MetaRun& run, const train::Config& config) {
   const int64_t before = run.memory().peak;
-  LayerStatistics statistics({}, {}, {.modules = config.layer_stats_modules});
+  LayerStatistics statistics(config.recipe, {}, {.modules = config.layer_stats_modules});
   const autograd::OpObserverScope observing(&statistics);
   run.step();
   return run.memory().peak - before;

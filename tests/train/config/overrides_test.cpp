@@ -34,7 +34,7 @@ module = "blocks.1.attention"
 recipe = "margin = 1"
 )";
 
-std::string refusal(const std::string& toml) {
+std::string override_refusal(const std::string& toml) {
   return test::error_of([&] { resolve_text(toml, "c.toml"); });
 }
 
@@ -90,15 +90,16 @@ TEST(Overrides, AFileWithoutABaseIsAWholeRecipe) {
 
 TEST(Overrides, MistakesAreNamed) {
   const std::string head = "[[precision.override]]\nmodule = \"blocks.0\"\n";
-  EXPECT_THAT(refusal(head + "op = \"sofmax\"\nrun = \"f32\"\n"), HasSubstr("\"sofmax\""));
-  EXPECT_THAT(refusal(head + "run = \"f31\"\n"), HasSubstr("\"f31\""));
-  EXPECT_THAT(refusal(head + "op = \"softmax\"\n"), HasSubstr("softmax runs in"));
-  EXPECT_THAT(refusal(head), HasSubstr("run or recipe"));
-  EXPECT_THAT(refusal(head + "recipe = 1\n"), HasSubstr("a text"));
-  EXPECT_THAT(refusal(head + "fp9 = true\n"), HasSubstr("\"fp9\""));
-  EXPECT_THAT(refusal(head + "recipe = \"late\"\n"), HasSubstr("\"late\""));
-  EXPECT_THAT(refusal(head + "recipe = \"row, history = 3\"\n"), HasSubstr("history"));
-  EXPECT_THAT(refusal("[precision]\noverride = 3\n"), HasSubstr("[[precision.override]] tables"));
+  EXPECT_THAT(override_refusal(head + "op = \"sofmax\"\nrun = \"f32\"\n"), HasSubstr("\"sofmax\""));
+  EXPECT_THAT(override_refusal(head + "run = \"f31\"\n"), HasSubstr("\"f31\""));
+  EXPECT_THAT(override_refusal(head + "op = \"softmax\"\n"), HasSubstr("softmax runs in"));
+  EXPECT_THAT(override_refusal(head), HasSubstr("run or recipe"));
+  EXPECT_THAT(override_refusal(head + "recipe = 1\n"), HasSubstr("a text"));
+  EXPECT_THAT(override_refusal(head + "fp9 = true\n"), HasSubstr("\"fp9\""));
+  EXPECT_THAT(override_refusal(head + "recipe = \"late\"\n"), HasSubstr("\"late\""));
+  EXPECT_THAT(override_refusal(head + "recipe = \"row, history = 3\"\n"), HasSubstr("history"));
+  EXPECT_THAT(override_refusal("[precision]\noverride = 3\n"),
+              HasSubstr("[[precision.override]] tables"));
   Config config = small_config();
   config.overrides = {{.module = "block.0", .run = CastClass::f32}};
   EXPECT_THAT(test::error_of([&] { Trainer trainer(config); }), HasSubstr("\"block.0\""));
