@@ -203,7 +203,12 @@ bool matches_module(const std::string& pattern, const std::string& module) {
 double LayerStats::harm() const { return std::max({forward.harm, dgrad.harm, wgrad.harm}); }
 
 LayerStatistics::LayerStatistics(amp::Recipe recipe, Scales scales, Options options)
-    : recipe_(std::move(recipe)), scales_(std::move(scales)), options_(std::move(options)) {}
+    : recipe_(std::move(recipe)), scales_(std::move(scales)), options_(std::move(options)) {
+  // What a recipe leaves out is measured with a scale per tensor.
+  for (const Role role : {Role::input, Role::weight, Role::gradient}) {
+    if (!recipe_.tensors[role]) recipe_.tensors[role] = amp::recipes::current()[role];
+  }
+}
 
 LayerStatistics::HostSample::HostSample(const Sample& sample) {
   const Tensor buffer = sample.buffer.get();
