@@ -156,9 +156,7 @@ TEST(EarlierRecipe, OptionsAreRefusedNamingTheirField) {
                   resolve({{}, {{option, "4"}}});
                 }),
                 AllOf(HasSubstr(std::string("--") + option), HasSubstr(field)));
-    EXPECT_THAT(
-        test::error_of([&option = option] { refuse_option(std::string("--") + option + "=4"); }),
-        HasSubstr(field));
+    EXPECT_THAT(recipe_option_for(std::string("--") + option + "=4").value(), HasSubstr(field));
   }
   EXPECT_FALSE(recipe_option_for("--fp8"));
   EXPECT_FALSE(recipe_option_for("--steps"));

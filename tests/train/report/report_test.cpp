@@ -310,7 +310,7 @@ TEST(RunComparison, BaselinesHaveNoNegativeZero) {
   RunSummary bf16 = summary();
   bf16.name = "bf16";
   bf16.config.precision = Precision::bf16;
-  run.config.precision = Precision::fp8;
+  run.config.precision = Precision::quantized;
   run.records.back().validation_loss = *bf16.records.back().validation_loss * (1 - 1e-6);
   run.baselines = {bf16};
   EXPECT_THAT(baselines_text(run), HasSubstr(" 0.00%"));
