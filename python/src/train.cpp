@@ -75,7 +75,7 @@ class TrainingRun {
    public:
     explicit Feed(TrainingRun& run) : run_(run) {}
 
-    void begin(train::Trainer& trainer, const std::filesystem::path& folder) override {
+    void begin(train::Trainer& trainer, const io::Path& folder) override {
       lab::Doctor::begin(trainer, folder);
       const std::lock_guard lock(run_.mutex_);
       run_.folder_ = folder.string();

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -5,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -253,17 +255,106 @@ TEST(InterruptedRun, ProcessesThatStartTogetherShareNoFolder) {
   EXPECT_EQ(logged_steps(folder / "run"), 20);
 }
 
-TEST(InterruptedRun, ARemovedFolderIsMadeAgain) {
+TEST(InterruptedRun, ARemovedFolderEndsTheRunWhichSavesItsState) {
   EndlessRun run;
   // Moved first: the process may write into a folder that is being removed.
   const testing::TemporaryFolder elsewhere;
   fs::rename(run.path(), elsewhere / "run");
   fs::remove_all(elsewhere / "run");
-  EXPECT_TRUE(reached(run.process(), [&] { return logged_steps(run.path()) >= 1; }));
+  EXPECT_EQ(run.process().wait(), 2) << run.output();
+  EXPECT_THAT(run.output(), HasSubstr("it was removed while the run wrote to it"));
+  // Where the folder was, or beside it: the folder has to be seen as renamed before it is removed.
+  const bool beside = fs::exists(elsewhere / "run");
+  EXPECT_THAT(run.output(),
+              HasSubstr("--resume --out " + (beside ? elsewhere / "run" : run.path()).string()));
+  if (!beside) run.expect_saved();
+}
+
+// Another folder of its name is not the run's.
+TEST(InterruptedRun, ARemovedFolderWhoseNameIsTakenIsSavedBesideIt) {
+  EndlessRun run;
+  const fs::path other = run.path().string() + "-other";
+  fs::create_directory(other);
+  std::ofstream(other / "notes") << "notes";
+  const testing::TemporaryFolder elsewhere;
+  // The other folder takes the place at once.
+  ASSERT_EQ(::renameat2(AT_FDCWD, run.path().c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE), 0);
+  ASSERT_EQ(::unlink((other / "run.json").c_str()), 0);
+  EXPECT_EQ(run.process().wait(), 2) << run.output();
+  EXPECT_EQ(std::distance(fs::directory_iterator(run.path()), fs::directory_iterator()), 1);
+  EXPECT_EQ(testing::content_of(run.path() / "notes"), "notes");
+  EXPECT_THAT(run.output(), ::testing::ContainsRegex("--resume --out [^ ]*run(-other)?-2'"));
+}
+
+// All of it goes on in the folder where that is, and nothing under its old name.
+TEST(InterruptedRun, ARenamedFolderIsWrittenWhereItIsNow) {
+  const testing::TemporaryFolder elsewhere;
+  const std::string tokenizer = (elsewhere / "tokenizer.json").string();
+  ASSERT_EQ(binade("tokenize train --kind byte-bpe --vocab 300 " + tokenizer).status, 0);
+  EndlessRun run(" --keep-best --tokenizer " + tokenizer);
+  fs::remove(tokenizer);  // the run has a copy
+  const fs::path moved = elsewhere / "moved";
+  fs::rename(run.path(), moved);
+  const int64_t logged = logged_steps(moved);
+  EXPECT_TRUE(reached(run.process(), [&] { return logged_steps(moved) > logged + 3; }))
+      << run.output();
+  run.process().send(SIGUSR1);
+  EXPECT_TRUE(reached(run.process(), [&] { return !saved_steps(moved).empty(); })) << run.output();
   run.process().send(SIGTERM);
   EXPECT_EQ(run.process().wait(), 143) << run.output();
-  EXPECT_THAT(run.output(), HasSubstr("the run's folder was removed"));
-  run.expect_saved();
+  EXPECT_FALSE(fs::exists(run.path()));
+  EXPECT_THAT(run.output(), AllOf(HasSubstr("the run's folder was renamed"),
+                                  HasSubstr("--resume --out " + moved.string())));
+  const int64_t last = saved_steps(moved).back();
+  EXPECT_EQ(logged_steps(moved), last);
+  expect_complete(moved, last);
+  EXPECT_TRUE(fs::exists(moved / "report.html"));
+  const Outcome more = binade("train --quiet --resume --out " + moved.string() + " --steps " +
+                              std::to_string(last + 2));
+  EXPECT_EQ(more.status, 0) << more.err;
+}
+
+// A run that is killed before it has saved anything leaves nothing that is in the way.
+TEST(InterruptedRun, AStartThatWasKilledIsStartedByResume) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  const Outcome nothing = binade("train --resume --out " + out);
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_THAT(nothing.err, AllOf(HasSubstr("a run in that folder"), HasSubstr("add its options")));
+  EXPECT_FALSE(fs::exists(out));
+  const std::string start = "train --quiet --resume --steps 2 --out " + out + tiny_model;
+  EXPECT_EQ(binade(start).status, 0);
+  EXPECT_EQ(logged_steps(out), 2);
+  // The same line continues the run that there is now.
+  EXPECT_EQ(binade("train --quiet --resume --steps 4 --out " + out + tiny_model).status, 0);
+  EXPECT_EQ(logged_steps(out), 4);
+}
+
+// At every call that changes files before the first step: the folder is complete or not there.
+TEST(InterruptedRun, AFolderAppearsComplete) {
+  bool started = false;
+  for (int at = 0; !started; ++at) {
+    SCOPED_TRACE(at);
+    const TemporaryFolder folder;
+    const fs::path run = folder / "run";
+    const std::string train = "train --quiet --steps 1 --out " + run.string() + tiny_model;
+    std::vector<std::string> words = {"/usr/bin/env", "LD_PRELOAD=" BINADE_FAIL_CALLS,
+                                      "BINADE_FAULT=kill", "BINADE_FAULT_ROOT=" + run.string(),
+                                      "BINADE_FAULT_AT=" + std::to_string(at)};
+    for (const std::string& word : words_of(train)) words.push_back(word);
+    EXPECT_EQ(Process(words).wait(), 128 + SIGKILL);
+    started = fs::exists(run);
+    if (started) {
+      for (const char* name : {".lock", "config.toml", "run.json", "checkpoints"})
+        EXPECT_TRUE(fs::exists(run / name)) << name;
+      EXPECT_EQ(binade("train --quiet --resume --out " + run.string()).status, 0);
+    } else {
+      EXPECT_EQ(binade(train).status, 0);
+    }
+    EXPECT_EQ(logged_steps(run), 1);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+    ASSERT_LT(at, 100);
+  }
 }
 
 TEST(InterruptedRun, OtherDataAreRefused) {

@@ -135,11 +135,9 @@ std::vector<std::string> ResumableRun::command(const fs::path& out) const {
   if (ranks_ > 1)
     line = "/usr/bin/env mpirun --allow-run-as-root --oversubscribe --bind-to none -n " +
            std::to_string(ranks_) + " ";
-  line += BINADE_EXECUTABLE " train --quiet --out " + out.string();
-  // Ended before its configuration was saved, a run starts anew.
-  if (fs::exists(out / "config.toml")) {
-    line += " --resume";
-  } else {
+  line += BINADE_EXECUTABLE " train --quiet --resume --out " + out.string();
+  // Ended before its configuration was saved, a run needs its options to start anew.
+  if (!fs::exists(out / "config.toml")) {
     line +=
         std::string(" ") + tiny_run +
         "--eval-every 5 --scale-growth-interval 4 --keep 2 "

@@ -14,7 +14,7 @@ using ::binade::testing::content_of;
 using ::binade::testing::TemporaryFolder;
 using ::testing::UnorderedElementsAre;
 
-void put(const fs::path& path, std::string_view text) { std::ofstream(path) << text; }
+void put(const Path& path, std::string_view text) { std::ofstream(path.plain()) << text; }
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;

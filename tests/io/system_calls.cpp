@@ -31,6 +31,11 @@ std::filesystem::path path_of(int descriptor) {
   return path.native().starts_with("/dev/") ? std::filesystem::path() : path;
 }
 
+// The path of a file that a call names below an open folder.
+std::filesystem::path path_below(int folder, const char* name) {
+  return folder == AT_FDCWD ? std::filesystem::path(name) : path_of(folder) / name;
+}
+
 enum class Outcome { unseen, noted, failed };
 
 Outcome note(const SystemCall& call) {
@@ -90,9 +95,11 @@ extern "C" int fsync(int descriptor) {
              : 0;
 }
 
-extern "C" int rename(const char* from, const char* to) noexcept {
+extern "C" int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   if (system_calls::is_recording() &&
-      system_calls::note({"rename", from, to}) == system_calls::Outcome::failed)
+      system_calls::note({"rename", system_calls::path_below(from_folder, from),
+                          system_calls::path_below(to_folder, to)}) ==
+          system_calls::Outcome::failed)
     return -1;
-  return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+  return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
 }

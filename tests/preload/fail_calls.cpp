@@ -1,6 +1,7 @@
 // A library to preload into a program: lets one of its system calls on files fail, or ends the
 // program there as kill -9 or a power cut would. Environment:
-//   BINADE_FAULT_ROOT   only calls on paths below this folder count
+//   BINADE_FAULT_ROOT   only calls on paths that begin so count, and on those of the temporary
+//                       folder or file that gets such a name
 //   BINADE_FAULT_AT     index of the call, from 0; none: only count
 //   BINADE_FAULT        kill, torn, cut, short, or the name of an error: ENOSPC, EIO, EINTR
 //   BINADE_FAULT_COUNT  file that receives the number of calls at the end, unless that is 0
@@ -73,7 +74,10 @@ std::string path_of(int descriptor) {
 }
 
 bool counts(const std::string& path) {
-  return !state().root.empty() && path.starts_with(state().root);
+  const std::string& root = state().root;
+  if (root.empty()) return false;
+  const std::string hidden = parent_of(root) + "/." + root.substr(root.rfind('/') + 1) + ".tmp-";
+  return path.starts_with(root) || path.starts_with(hidden);
 }
 
 // Not through this library's own unlink().
@@ -83,7 +87,8 @@ void undo_unsynced() {
   State& s = state();
   for (auto one = s.renames.rbegin(); one != s.renames.rend(); ++one) {
     ::syscall(SYS_renameat2, AT_FDCWD, one->to.c_str(), AT_FDCWD, one->from.c_str(), one->flags);
-    if (!one->backup.empty()) ::renameat(AT_FDCWD, one->backup.c_str(), AT_FDCWD, one->to.c_str());
+    if (!one->backup.empty())
+      ::syscall(SYS_renameat2, AT_FDCWD, one->backup.c_str(), AT_FDCWD, one->to.c_str(), 0);
     // What is known of the file, or of the files below the folder, has its old name again.
     std::map<std::string, off_t> moved;
     for (const auto& [path, size] : s.unsynced)
@@ -169,33 +174,39 @@ struct AtTheEnd {
   }
 } at_the_end;
 
-int open_noted(const char* name, const char* path, int flags, mode_t mode) {
-  const auto call = real<int(const char*, int, ...)>(name);
-  if ((flags & O_CREAT) == 0 || !counts(path)) return call(path, flags, mode);
+// The path of a file that a call names below an open folder.
+std::string path_below(int folder, const char* name) {
+  return folder == AT_FDCWD || name[0] == '/' ? name : path_of(folder) + "/" + name;
+}
+
+int open_noted(const char* call_name, int folder, const char* name, int flags, mode_t mode) {
+  const auto call = real<int(int, const char*, int, ...)>(call_name);
+  const std::string path = path_below(folder, name);
+  if ((flags & O_CREAT) == 0 || !counts(path)) return call(folder, name, flags, mode);
   const std::lock_guard lock(state().mutex);
   if (next_call("open") == Verdict::failed) return -1;
-  const bool fresh = ::access(path, F_OK) != 0;
-  const int descriptor = call(path, flags, mode);
+  const bool fresh = ::access(path.c_str(), F_OK) != 0;
+  const int descriptor = call(folder, name, flags, mode);
   if (descriptor >= 0 && fresh) state().created[path] = true;
   return descriptor;
 }
 
 }  // namespace
 
-extern "C" int open(const char* path, int flags, ...) {
+extern "C" int openat(int folder, const char* name, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
   const auto mode = static_cast<mode_t>(va_arg(rest, int));
   va_end(rest);
-  return open_noted("open", path, flags, mode);
+  return open_noted("openat", folder, name, flags, mode);
 }
 
-extern "C" int open64(const char* path, int flags, ...) {
+extern "C" int openat64(int folder, const char* name, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
   const auto mode = static_cast<mode_t>(va_arg(rest, int));
   va_end(rest);
-  return open_noted("open64", path, flags, mode);
+  return open_noted("openat64", folder, name, flags, mode);
 }
 
 namespace {
@@ -221,11 +232,6 @@ ssize_t pwrite_noted(const char* name, int descriptor, const void* bytes, size_t
                      [&](size_t part) { return call(descriptor, bytes, part, at); });
 }
 
-// The path of a file that a call names below an open folder.
-std::string path_below(int folder, const char* name) {
-  return folder == AT_FDCWD || name[0] == '/' ? name : path_of(folder) + "/" + name;
-}
-
 void note_unlink(const std::string& path) {
   if (!counts(path)) return;
   const std::lock_guard lock(state().mutex);
@@ -249,20 +255,15 @@ extern "C" ssize_t pwrite64(int descriptor, const void* bytes, size_t size, off6
 
 extern "C" int fsync(int descriptor) {
   const std::string path = path_of(descriptor);
-  if (!counts(path)) return 0;
   const std::lock_guard lock(state().mutex);
-  if (next_call("fsync") == Verdict::failed) return -1;
+  // Of the folder above, too, it makes names durable.
+  if (counts(path) && next_call("fsync") == Verdict::failed) return -1;
   note_sync(descriptor, path);  // the disk itself need not be asked
   return 0;
 }
 
-extern "C" int rename(const char* from, const char* to) noexcept {
-  const auto call = real<int(const char*, const char*)>("rename");
-  if (!counts(from)) return call(from, to);
-  const std::lock_guard lock(state().mutex);
-  if (next_call("rename") == Verdict::failed) return -1;
-  note_rename(from, to, 0);
-  return call(from, to);
+extern "C" int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  return renameat2(from_folder, from, to_folder, to, 0);
 }
 
 extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
@@ -276,21 +277,15 @@ extern "C" int renameat2(int from_folder, const char* from, int to_folder, const
   return call(from_folder, from, to_folder, to, flags);
 }
 
-extern "C" int unlink(const char* path) noexcept {
-  const auto call = real<int(const char*)>("unlink");
-  note_unlink(path);
-  return call(path);
-}
-
 extern "C" int unlinkat(int folder, const char* name, int flags) noexcept {
   const auto call = real<int(int, const char*, int)>("unlinkat");
   note_unlink(path_below(folder, name));
   return call(folder, name, flags);
 }
 
-extern "C" int mkdir(const char* path, mode_t mode) noexcept {
-  const auto call = real<int(const char*, mode_t)>("mkdir");
-  if (!counts(path)) return call(path, mode);
+extern "C" int mkdirat(int folder, const char* name, mode_t mode) noexcept {
+  const auto call = real<int(int, const char*, mode_t)>("mkdirat");
+  if (!counts(path_below(folder, name))) return call(folder, name, mode);
   const std::lock_guard lock(state().mutex);
-  return next_call("mkdir") == Verdict::failed ? -1 : call(path, mode);
+  return next_call("mkdir") == Verdict::failed ? -1 : call(folder, name, mode);
 }

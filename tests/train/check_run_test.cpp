@@ -43,7 +43,6 @@ TEST(CheckRun, RefusesWhatARunRefuses) {
       changed([&](Config& c) { c.tokenizer = (folder / "none.json").string(); }),
       changed([&](Config& c) { c.out = good.out; }),
       changed([&](Config& c) { c.out = (folder / "text.txt/run").string(); }),
-      changed([&](Config& c) { c.resume = true; }),
       changed([&](Config& c) {
         c.init_from = good.out;
         c.width = 32;

@@ -134,14 +134,18 @@ TEST(Loop, DoesNotTouchAnEarlierRun) {
   EXPECT_EQ(testing::content_of(folder / "run/metrics.jsonl"), before);
 }
 
-TEST(Loop, RefusesToResumeWhatIsNotThere) {
+// As a supervisor does that gives the same line at every start.
+TEST(Loop, ResumeStartsWhatIsNotThere) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
   config.data = folder.put("text.txt", small_text()).string();
   config.out = (folder / "none").string();
   config.resume = true;
-  EXPECT_THROW(run(config, Progress::Mode::quiet), Error);
-  EXPECT_FALSE(fs::exists(folder / "none"));
+  config.steps = 2;
+  EXPECT_EQ(run(config, Progress::Mode::quiet).steps, 2);
+  config.steps = 3;
+  EXPECT_EQ(run(config, Progress::Mode::quiet).steps, 3);
+  EXPECT_EQ(read_metrics(folder / "none/metrics.jsonl").size(), 4u);
 }
 
 }  // namespace

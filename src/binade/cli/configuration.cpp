@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
+#include <span>
+#include <system_error>
 
 #include "binade/base/error.h"
 #include "binade/cli/values.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/run_folder.h"
 
 namespace binade::cli {
 namespace {
@@ -21,6 +25,34 @@ void refuse_folder(const std::string& path) {
                   .expected = "a TOML file",
                   .found = is_run ? "the folder of a run" : "a folder",
                   .hint = is_run ? fmt::format("train --resume --out {} continues it", path) : ""});
+}
+
+// Whether options tell what to train, not only where and how to resume it.
+bool describe_run(const GivenOptions& options) {
+  return std::any_of(options.begin(), options.end(), [](const auto& option) {
+    const std::span<const train::Key> keys = train::keys();
+    const auto key = std::find_if(keys.begin(), keys.end(), [&](const train::Key& one) {
+      return train::option_name(one) == "--" + option.first;
+    });
+    return key != keys.end() && key->saved && key->name != "out";
+  });
+}
+
+// The configuration in a run's folder, which is enough to resume it. None if a run that has saved
+// nothing yet is started by its options.
+io::Path saved_configuration(const std::string& out, const GivenOptions& options) {
+  std::error_code error;
+  if (std::filesystem::is_directory(out, error)) {
+    const io::Path folder(io::Directory(out, "train"));
+    train::check_run_entries(folder);
+    if ((folder / "config.toml").exists()) return folder / "config.toml";
+  }
+  if (describe_run(options)) return {};
+  fail("train", {.argument = "--resume --out " + out,
+                 .expected = "a run in that folder",
+                 .found = "none",
+                 .hint = "a run that was ended in its first seconds has saved nothing: add its "
+                         "options, and --resume starts it"});
 }
 
 }  // namespace
@@ -49,7 +81,8 @@ train::Config configuration(const ConfigArguments& arguments, GivenOptions defau
     resume |= name == "resume";
     if (name == "out") out = text;
   }
-  if (resume && sources.file.empty() && !out.empty()) sources.file = out + "/config.toml";
+  if (resume && sources.file.empty() && !out.empty())
+    sources.file = saved_configuration(out, *arguments.options);
   return train::resolve(sources);
 }
 

@@ -44,9 +44,9 @@ void run(const ReportArguments& arguments) {
       fmt::print(stderr, "binade: {}/metrics.jsonl: {} damaged line{} left out\n", visible(folder),
                  runs.back().damaged, runs.back().damaged == 1 ? " was" : "s were");
   }
-  std::filesystem::path out = arguments.out;
+  io::Path out = arguments.out;
   if (runs.size() == 1) {
-    if (out.empty()) out = std::filesystem::path(arguments.folders[0]) / "report.html";
+    if (out.empty()) out = io::Path(io::Directory(arguments.folders[0], "report")) / "report.html";
     train::write_report(runs[0], out);
   } else {
     if (out.empty()) out = "comparison.html";

@@ -79,13 +79,13 @@ std::string generation_config(const nn::LanguageModelConfig& config) {
   return out.end_object().text() + "\n";
 }
 
-void copy_text_file(const fs::path& from, const fs::path& to) {
+void copy_text_file(const fs::path& from, const Path& to) {
   AtomicFile file(to, converter);
   file.append(read_text(from, converter, max_file));
   file.commit();
 }
 
-void copy_tokenizer(const fs::path& from, const fs::path& to) {
+void copy_tokenizer(const fs::path& from, const Path& to) {
   for (const char* name : tokenizer_names) {
     if (std::error_code error; fs::exists(from / name, error))
       copy_text_file(from / name, to / name);
@@ -114,7 +114,7 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   copy_tokenizer(from, folder.path());
   companions.try_emplace("generation_config.json", generation_config(model->config()));
   write_companions(companions, folder.path(), converter);
-  if (options.complete) options.complete(folder.path());
+  if (options.complete) options.complete(folder.path().plain());
   folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return {model->parameter_count(), dtype};
 }

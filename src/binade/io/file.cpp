@@ -58,18 +58,12 @@ bool is_temporary_name_of(const std::string& target, const std::string& name) {
 }
 
 // Removes the temporary files of `target` whose writers have ended.
-void remove_unfinished_files(const std::filesystem::path& target) {
-  const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
-  std::vector<std::filesystem::path> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    if (is_temporary_name_of(target.filename().string(), at->path().filename().string()))
-      found.push_back(at->path());
-  }
-  for (const std::filesystem::path& path : found) {
-    const Descriptor file{::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-    if (file.number >= 0 && ::flock(file.number, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+void remove_unfinished_files(const Path& target) {
+  for (const std::string& name : target.parent_path().names()) {
+    if (!is_temporary_name_of(target.filename(), name)) continue;
+    const Path path = target.beside(name);
+    const Descriptor file{path.open(O_WRONLY | O_NOFOLLOW | O_NONBLOCK)};
+    if (file.number >= 0 && ::flock(file.number, LOCK_EX | LOCK_NB) == 0) path.unlink();
   }
 }
 
@@ -165,9 +159,8 @@ void MappedFile::check_intact(std::string_view caller) const {
   if (!bytes_.empty()) check_mappings(reinterpret_cast<uintptr_t>(bytes_.data()), caller);
 }
 
-void sync_folder(const std::filesystem::path& folder, std::string_view caller) {
-  const Descriptor descriptor{
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+void sync_folder(const Path& folder, std::string_view caller) {
+  const Descriptor descriptor{folder.open(O_RDONLY | O_DIRECTORY)};
   // A folder with write permission alone cannot be opened.
   if (descriptor.number < 0 || sync_retrying(descriptor.number) == 0) return;
   if (errno == EINVAL || errno == ENOTSUP) return;
@@ -177,9 +170,10 @@ void sync_folder(const std::filesystem::path& folder, std::string_view caller) {
                 .hint = "what was written may be lost if the machine stops now: check the disk"});
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path, std::string_view caller) {
+MappedFile::MappedFile(const Path& path, std::string_view caller) {
+  path.require(EntryKind::file, caller);
   // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
-  const Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  const Descriptor descriptor{path.open(O_RDONLY | O_NONBLOCK)};
   struct stat status = {};
   if (descriptor.number < 0 || ::fstat(descriptor.number, &status) != 0) {
     fail(caller, {.argument = path.string(), .expected = "a readable file", .found = last_error()});
@@ -211,8 +205,7 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-std::string read_text(const std::filesystem::path& path, std::string_view caller,
-                      int64_t max_bytes) {
+std::string read_text(const Path& path, std::string_view caller, int64_t max_bytes) {
   const MappedFile file(path, caller);
   if (std::cmp_greater(file.bytes().size(), max_bytes)) {
     fail(caller, {.argument = path.string(),
@@ -224,15 +217,16 @@ std::string read_text(const std::filesystem::path& path, std::string_view caller
   return text;
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path, std::string_view caller)
+AtomicFile::AtomicFile(Path path, std::string_view caller)
     : path_(std::move(path)), caller_(caller) {
+  path_.require(EntryKind::file, caller_);
   remove_unfinished_files(path_);
   static std::atomic<uint64_t> count = 0;
   bool mine = false;
   while (!mine) {
-    temporary_ = path_;
-    temporary_ += temporary_suffix + std::to_string(::getpid()) + "-" + std::to_string(count++);
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    temporary_ = path_.beside(path_.filename() + temporary_suffix + std::to_string(::getpid()) +
+                              "-" + std::to_string(count++));
+    descriptor_ = temporary_.open(O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (descriptor_ < 0 && errno != EEXIST) refuse("to create");
     mine = descriptor_ >= 0 && lock_new_file(descriptor_);
     if (descriptor_ >= 0 && !mine) ::close(std::exchange(descriptor_, -1));
@@ -242,7 +236,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, std::string_view caller)
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  temporary_.unlink();
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
@@ -263,7 +257,7 @@ void AtomicFile::overwrite(int64_t offset, std::span<const std::byte> bytes) {
 
 void AtomicFile::commit() {
   if (sync_retrying(descriptor_) != 0) refuse("to make durable");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse("to put in place");
+  if (!temporary_.rename_to(path_)) refuse("to put in place");
   ::close(std::exchange(descriptor_, -1));
   sync_folder(path_.parent_path(), caller_);
 }
@@ -276,11 +270,25 @@ void AtomicFile::refuse(const char* doing) const {
         .hint = "nothing was changed: check the folder, its permissions and the free space"});
 }
 
-AppendFile::AppendFile(std::filesystem::path path, std::string_view caller)
-    : path_(std::move(path)),
-      caller_(caller),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) refuse();
+AppendFile::AppendFile(Path path, std::string_view caller)
+    : path_(std::move(path)), caller_(caller) {
+  path_.require(EntryKind::file, caller_);
+  const int guard = path_.is_guarded() ? O_NONBLOCK : 0;  // as for a pipe in MappedFile
+  for (const bool again : {false, true}) {
+    descriptor_ = path_.open(O_WRONLY | O_CREAT | O_APPEND | guard, 0666);
+    if (descriptor_ < 0) refuse();
+    if (again || !has_other_names()) return;
+    ::close(std::exchange(descriptor_, -1));
+    const MappedFile shared(path_, caller_);
+    AtomicFile own(path_, caller_);
+    own.append(shared.bytes());
+    own.commit();
+  }
+}
+
+bool AppendFile::has_other_names() const {
+  struct stat status = {};
+  return path_.is_guarded() && ::fstat(descriptor_, &status) == 0 && status.st_nlink > 1;
 }
 
 AppendFile::~AppendFile() {

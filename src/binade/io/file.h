@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "binade/io/path.h"
 
 // Files as bytes. `caller` is the reader or writer that error messages name.
 namespace binade::io {
@@ -14,7 +15,7 @@ namespace binade::io {
 // read of a lost page ends the process, unless guard_mapped_files() was called.
 class MappedFile {
  public:
-  MappedFile(const std::filesystem::path& path, std::string_view caller);
+  MappedFile(const Path& path, std::string_view caller);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -34,18 +35,18 @@ void guard_mapped_files();
 void check_mapped_files(std::string_view caller);
 
 // Makes new and removed names in `folder` durable, on file systems that support it.
-void sync_folder(const std::filesystem::path& folder, std::string_view caller);
+void sync_folder(const Path& folder, std::string_view caller);
 
 // The content of a file of at most `max_bytes`.
-std::string read_text(const std::filesystem::path& path, std::string_view caller,
-                      int64_t max_bytes);
+std::string read_text(const Path& path, std::string_view caller, int64_t max_bytes);
 
 // Writes a file atomically: under a temporary name in the same folder, synced to disk, then
 // renamed. Without commit() the temporary file is removed and an older file of that name stays
-// untouched. What killed writers of the same file have left is removed first.
+// untouched. What killed writers of the same file have left is removed first. Of a guarded path,
+// only a file is replaced.
 class AtomicFile {
  public:
-  AtomicFile(std::filesystem::path path, std::string_view caller);
+  AtomicFile(Path path, std::string_view caller);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -59,8 +60,7 @@ class AtomicFile {
  private:
   [[noreturn]] void refuse(const char* doing) const;
 
-  std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  Path path_, temporary_;
   std::string caller_;
   int descriptor_ = -1;  // locked, which tells a file being written from a leftover
 };
@@ -69,9 +69,10 @@ class AtomicFile {
 // most the last one incomplete.
 class AppendFile {
  public:
-  // Opens or creates it and continues at its end. Closes without a word; failures are those of
-  // append() and sync().
-  AppendFile(std::filesystem::path path, std::string_view caller);
+  // Opens or creates it and continues at its end. Of a guarded path, a file with other names (hard
+  // links) is replaced by a copy first, so that they keep their content. Closes without a word;
+  // failures are those of append() and sync().
+  AppendFile(Path path, std::string_view caller);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
@@ -80,12 +81,13 @@ class AppendFile {
   void append(std::string_view record);
   // Makes everything appended so far durable.
   void sync();
-  const std::filesystem::path& path() const { return path_; }
+  const Path& path() const { return path_; }
 
  private:
   [[noreturn]] void refuse() const;
+  bool has_other_names() const;
 
-  std::filesystem::path path_;
+  Path path_;
   std::string caller_;
   int descriptor_ = -1;
 };

@@ -221,15 +221,9 @@ void load_huggingface(nn::LanguageModel& model, const StateDict& weights) {
   copy_in(model, incoming(weights));
 }
 
-void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path& directory) {
+void save_pretrained(const nn::LanguageModel& model, const Path& directory) {
   const StateDict weights = views_of(model);
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    fail(weights_reader, {.argument = directory.string(),
-                          .expected = "a folder to write to",
-                          .found = error.message()});
-  }
+  directory.make_folder(weights_reader);
   save_safetensors(directory / "model.safetensors", weights);
   write_config(directory / "config.json", model.config(), weights.begin()->second.dtype());
 }

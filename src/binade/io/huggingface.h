@@ -18,17 +18,17 @@ void load_huggingface(nn::LanguageModel& model, const StateDict& weights);
 // config.json of a supported family. Settings that no weight depends on (dropout, recompute,
 // the residual stream's type, the seed) keep their defaults. Variants that Binade does not support
 // are refused.
-nn::LanguageModelConfig read_config(const std::filesystem::path& path);
+nn::LanguageModelConfig read_config(const Path& path);
 // The same from its text; error messages call it `name`.
 nn::LanguageModelConfig parse_config(std::string_view text, const std::string& name);
 // The text of a config.json, on one line, without a type.
 std::string config_json(const nn::LanguageModelConfig& config);
-void write_config(const std::filesystem::path& path, const nn::LanguageModelConfig& config,
+void write_config(const Path& path, const nn::LanguageModelConfig& config,
                   DType dtype = DType::f32);
 
 // A directory with config.json and model.safetensors (or, for reading, its shards). Each file is
 // replaced atomically.
-void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path& directory);
+void save_pretrained(const nn::LanguageModel& model, const Path& directory);
 // Of a folder with an adapter (lora.h), its base with the adapter merged into the weights.
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement = {});

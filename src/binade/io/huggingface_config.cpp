@@ -328,7 +328,7 @@ const Family& family_of(const LanguageModelConfig& config) {
                              config.learned_positions ? "learned" : "rotary")});
 }
 
-LanguageModelConfig read_config(const std::filesystem::path& path) {
+LanguageModelConfig read_config(const Path& path) {
   return parse_config(read_text(path, config_reader, max_bytes), path.string());
 }
 
@@ -351,8 +351,7 @@ std::string config_json(const LanguageModelConfig& config) {
   return out.end_object().text();
 }
 
-void write_config(const std::filesystem::path& path, const LanguageModelConfig& config,
-                  DType dtype) {
+void write_config(const Path& path, const LanguageModelConfig& config, DType dtype) {
   json::Writer out(2);
   out.begin_object();
   write_all(out, config);

@@ -19,8 +19,7 @@ constexpr const char* companion_names[] = {"tokenizer_config.json", "special_tok
 // tokenizer_config.json lists added tokens, of which there may be thousands.
 constexpr int64_t max_companion = int64_t{64} << 20;
 
-std::optional<int64_t> step_of(const fs::path& path) {
-  const std::string name = path.filename().string();
+std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(step_prefix)) return {};
   int64_t step = 0;
   const char* end = name.data() + name.size();
@@ -35,12 +34,11 @@ std::string checkpoint_name(int64_t step) {
   return std::string(step_prefix) + std::to_string(step);
 }
 
-std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
+std::vector<Checkpoint> list_checkpoints(const Path& folder) {
   std::vector<Checkpoint> result;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (const auto step = step_of(at->path()); step && fs::exists(at->path() / "manifest.json"))
-      result.push_back({*step, at->path()});
+  for (const std::string& name : folder.names()) {
+    if (const auto step = step_of(name); step && (folder / name / "manifest.json").exists())
+      result.push_back({*step, (folder / name).plain()});
   }
   std::sort(result.begin(), result.end(),
             [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
@@ -51,8 +49,12 @@ fs::path model_folder(const fs::path& given, std::string_view caller) {
   std::error_code error;
   if (fs::exists(given / "config.json", error) || fs::exists(given / "adapter_config.json", error))
     return given;
-  const auto checkpoints = list_checkpoints(given / "checkpoints");
-  if (!checkpoints.empty()) return checkpoints.back().path;
+  if (fs::is_directory(given, error)) {
+    const Path all = Path(Directory(given, caller)) / "checkpoints";
+    all.require_folder_of_files(caller);
+    const auto checkpoints = list_checkpoints(all);
+    if (!checkpoints.empty()) return checkpoints.back().path;
+  }
   fail(caller, {.argument = given.string(),
                 .expected = "a model's folder, a checkpoint or the folder of a run with one",
                 .found = fs::exists(given, error) ? "none of them" : "nothing there"});
@@ -63,18 +65,15 @@ bool is_companion(std::string_view name) {
          std::end(companion_names);
 }
 
-CompanionFiles read_companions(const fs::path& folder, std::string_view caller) {
+CompanionFiles read_companions(const Path& folder, std::string_view caller) {
   CompanionFiles files;
   for (const char* name : companion_names) {
-    std::error_code ignored;  // reading reports what is wrong
-    if (fs::exists(folder / name, ignored))
-      files[name] = read_text(folder / name, caller, max_companion);
+    if ((folder / name).exists()) files[name] = read_text(folder / name, caller, max_companion);
   }
   return files;
 }
 
-void write_companions(const CompanionFiles& files, const fs::path& folder,
-                      std::string_view caller) {
+void write_companions(const CompanionFiles& files, const Path& folder, std::string_view caller) {
   for (const auto& [name, text] : files) {
     AtomicFile file(folder / name, caller);
     file.append(text);

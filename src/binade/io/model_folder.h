@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "binade/io/path.h"
+
 // Models in folders: a model's own, a checkpoint's, a run's.
 namespace binade::io {
 
@@ -19,11 +21,11 @@ struct Checkpoint {
 std::string checkpoint_name(int64_t step);
 
 // The complete checkpoints in a folder, oldest first. Half-written ones have other names.
-std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
+std::vector<Checkpoint> list_checkpoints(const Path& folder);
 
 // The folder of the model that a path on the command line stands for: itself if it holds a
 // config.json or an adapter_config.json, else the newest checkpoint of the run in it. Fails as
-// `caller` if there is neither.
+// `caller` if there is neither, or if there are links among the run's checkpoints.
 std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
 
 // Files beside a model that say how its tokenizer and text generation are set up
@@ -32,8 +34,7 @@ std::filesystem::path model_folder(const std::filesystem::path& given, std::stri
 using CompanionFiles = std::map<std::string, std::string>;
 
 bool is_companion(std::string_view name);
-CompanionFiles read_companions(const std::filesystem::path& folder, std::string_view caller);
-void write_companions(const CompanionFiles& files, const std::filesystem::path& folder,
-                      std::string_view caller);
+CompanionFiles read_companions(const Path& folder, std::string_view caller);
+void write_companions(const CompanionFiles& files, const Path& folder, std::string_view caller);
 
 }  // namespace binade::io

@@ -75,7 +75,7 @@ std::string_view header_text(const std::string& path, std::span<const std::byte>
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+SafetensorsFile::SafetensorsFile(const Path& path)
     : path_(path.string()), file_(path, safetensors_reader) {
   const auto size = static_cast<int64_t>(file_.bytes().size());
   const std::string_view header = header_text(path_, file_.bytes());
@@ -140,7 +140,7 @@ Tensor SafetensorsFile::load(const std::string& name) const {
   return load(*entry);
 }
 
-StateDict load_safetensors(const std::filesystem::path& path) {
+StateDict load_safetensors(const Path& path) {
   const SafetensorsFile file(path);
   StateDict tensors;
   for (const TensorEntry& entry : file.entries()) tensors[entry.name] = file.load(entry);
@@ -235,8 +235,7 @@ std::string header_for(const std::string& path,
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,
-                      const Metadata& metadata) {
+void save_safetensors(const Path& path, const StateDict& tensors, const Metadata& metadata) {
   std::vector<std::pair<std::string, Tensor>> ordered(tensors.begin(), tensors.end());
   for (const auto& [name, tensor] : ordered) {
     if (tensor.defined() && !tensor.device().is_meta() && name != metadata_name) continue;

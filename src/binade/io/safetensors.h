@@ -33,7 +33,7 @@ using Metadata = std::map<std::string, std::string>;
 // A file opened for reading. Opening reads only the header; a tensor's bytes are read on demand.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(const Path& path);
 
   // In the order of their data.
   const std::vector<TensorEntry>& entries() const { return entries_; }
@@ -72,11 +72,10 @@ class TensorStore {
 };
 
 // All tensors of a file.
-StateDict load_safetensors(const std::filesystem::path& path);
+StateDict load_safetensors(const Path& path);
 
 // Writes tensors of any device, the widest types first and then by name, with {"format": "pt"} and
 // the given strings as metadata. The file is replaced atomically.
-void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,
-                      const Metadata& metadata = {});
+void save_safetensors(const Path& path, const StateDict& tensors, const Metadata& metadata = {});
 
 }  // namespace binade::io

@@ -7,8 +7,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "binade/base/error.h"
-
 namespace binade::io {
 namespace {
 
@@ -81,13 +79,11 @@ std::string host_name() {
 }
 
 // Readers sort a folder's files by name, so a new name must follow all existing ones.
-std::filesystem::path next_name(const std::filesystem::path& folder) {
+Path next_name(const Path& folder) {
   const std::string host = host_name();
   for (auto seconds = static_cast<int64_t>(now());; ++seconds) {
-    std::filesystem::path path =
-        folder / ("events.out.tfevents." + std::to_string(seconds) + "." + host);
-    std::error_code ignored;  // opening it reports what is wrong
-    if (!std::filesystem::exists(path, ignored)) return path;
+    Path path = folder / ("events.out.tfevents." + std::to_string(seconds) + "." + host);
+    if (!path.is_taken()) return path;
   }
 }
 
@@ -123,31 +119,15 @@ std::string scalars_record(double time, int64_t step, std::span<const Scalar> sc
   return framed(event);
 }
 
-EventWriter::EventWriter(const std::filesystem::path& folder, int64_t step) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    fail(writer, {.argument = folder.string(),
-                  .expected = "a folder to write to",
-                  .found = error.message()});
-  path_ = next_name(folder);
-  file_.open(path_, std::ios::binary);
-  write(version_record(now()));
-  if (step > 0) write(restart_record(now(), step + 1));
+EventWriter::EventWriter(const Path& folder, int64_t step) {
+  folder.make_folder(writer);
+  file_.emplace(next_name(folder), writer);
+  file_->append(version_record(now()));
+  if (step > 0) file_->append(restart_record(now(), step + 1));
 }
 
 void EventWriter::add(int64_t step, std::span<const Scalar> scalars) {
-  write(scalars_record(now(), step, scalars));
-}
-
-void EventWriter::write(const std::string& record) {
-  file_ << record << std::flush;
-  if (!file_) {
-    fail(writer, {.argument = path_.string(),
-                  .expected = "a successful write",
-                  .found = "a failed write",
-                  .hint = "is the disk full? Checkpoints so far are untouched"});
-  }
+  file_->append(scalars_record(now(), step, scalars));
 }
 
 }  // namespace binade::io

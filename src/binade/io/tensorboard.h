@@ -1,10 +1,11 @@
 #pragma once
 
-#include <filesystem>
-#include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "binade/io/file.h"
 
 // Event files that TensorBoard reads: records of protocol buffers with checksums.
 namespace binade::io {
@@ -24,16 +25,13 @@ std::string scalars_record(double time, int64_t step, std::span<const Scalar> sc
 // recorded after `step`.
 class EventWriter {
  public:
-  EventWriter(const std::filesystem::path& folder, int64_t step);
+  EventWriter(const Path& folder, int64_t step);
 
-  // Flushed immediately. Fails if the disk is full.
+  // Written immediately. Fails if the disk is full.
   void add(int64_t step, std::span<const Scalar> scalars);
 
  private:
-  void write(const std::string& record);
-
-  std::filesystem::path path_;
-  std::ofstream file_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace binade::io

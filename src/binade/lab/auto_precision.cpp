@@ -130,9 +130,9 @@ std::string to_text(const train::Promotion& change) {
                      change.step, change.module, to, 100 * change.harm);
 }
 
-std::vector<PastLook> read_looks(const std::filesystem::path& path, int64_t until) {
+std::vector<PastLook> read_looks(const io::Path& path, int64_t until) {
   std::vector<PastLook> looks;
-  if (std::error_code error; !std::filesystem::exists(path, error)) return looks;
+  if (!path.exists()) return looks;
   const std::string text = io::read_text(path, "doctor", max_looks_file);
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {

@@ -75,6 +75,6 @@ struct PastLook {
   int64_t step;
   std::vector<LayerStats> layers;
 };
-std::vector<PastLook> read_looks(const std::filesystem::path& path, int64_t until);
+std::vector<PastLook> read_looks(const io::Path& path, int64_t until);
 
 }  // namespace binade::lab

@@ -38,7 +38,9 @@ std::optional<train::RunResult> train_baselines(
     const train::Config& config, const train::RunResult& run, train::Progress::Mode mode,
     const std::function<void(const std::string&)>& log) {
   for (const char* precision : train::baseline_precisions) {
-    const fs::path folder = train::baseline_folder(run.folder, precision);
+    const io::Path below = train::baseline_folder(io::Directory(run.folder, "train"), precision);
+    below.require(io::EntryKind::folder, "train");
+    const fs::path folder = below.plain();
     if (is_complete(folder, config.steps)) continue;
     if (log) log(fmt::format("baseline {}:", precision));
     try {
@@ -53,7 +55,8 @@ std::optional<train::RunResult> train_baselines(
       train::write_summary(train::read_run(folder), folder);
     }
   }
-  train::write_report(train::read_run(run.folder), run.report);
+  const io::Path folder(io::Directory(run.folder, "train"));
+  train::write_report(train::read_run(folder), folder / run.report.filename());
   return {};
 }
 

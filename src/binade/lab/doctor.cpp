@@ -86,9 +86,9 @@ struct Kept {
 };
 
 // Cuts a file off before the first entry of a later step, and an incomplete last line.
-Kept keep_until(const fs::path& path, int64_t step) {
+Kept keep_until(const io::Path& path, int64_t step) {
   Kept kept;
-  if (std::error_code error; !fs::exists(path, error)) return kept;
+  if (!path.exists()) return kept;
   const std::string text = io::read_text(path, "doctor", max_file);
   size_t end = 0;
   for (size_t next; (next = text.find('\n', end)) != std::string::npos; end = next + 1) {
@@ -250,7 +250,7 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
   return "verdict: data; only this batch has it; " + losses;
 }
 
-void Doctor::begin(train::Trainer& trainer, const fs::path& folder) {
+void Doctor::begin(train::Trainer& trainer, const io::Path& folder) {
   folder_ = folder;
   check_patterns(trainer);
   first_step_ = trainer.steps();
@@ -269,7 +269,7 @@ void Doctor::take_up(train::Trainer& trainer) {
   auto_precision_ = AutoPrecision(configured_.recipe);
   if (!trainer.config().auto_precision) return;
   train::PrecisionPlan saved, plan;
-  if (fs::exists(folder_ / plan_file)) saved = train::read_precision_plan(folder_ / plan_file);
+  if ((folder_ / plan_file).exists()) saved = train::read_precision_plan(folder_ / plan_file);
   for (const train::Promotion& change : saved.layers) {
     if (change.step > trainer.steps()) continue;
     plan.layers.push_back(change);
@@ -418,9 +418,7 @@ void Doctor::before_checkpoint(train::Trainer& trainer) {
   take_statistics(trainer, 0);
   // A run that is resumed after a power cut finds nothing of the checkpoint's steps again.
   for (const std::string& file : unsynced_) {
-    std::error_code ignored;
-    if (const fs::path path = folder_ / file; fs::exists(path, ignored))
-      io::AppendFile(path, "doctor").sync();
+    if (const io::Path path = folder_ / file; path.exists()) io::AppendFile(path, "doctor").sync();
   }
   if (!unsynced_.empty()) io::sync_folder(folder_, "doctor");
   unsynced_.clear();

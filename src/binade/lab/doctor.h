@@ -45,7 +45,7 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 class Doctor : public train::Observer {
  public:
   ~Doctor() override;
-  void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
+  void begin(train::Trainer& trainer, const io::Path& folder) override;
   bool before_step(train::Trainer& trainer) override;
   void before_checkpoint(train::Trainer& trainer) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
@@ -83,7 +83,7 @@ class Doctor : public train::Observer {
   // Appends to a file of the run's folder; durable from the next checkpoint on.
   void append_line(const char* file, const std::string& text);
 
-  std::filesystem::path folder_;
+  io::Path folder_;
   int64_t first_step_ = 0;                 // of this process
   std::optional<io::EventWriter> events_;  // created with the first statistics
   std::set<std::string> unsynced_;         // files with lines that a power cut would take

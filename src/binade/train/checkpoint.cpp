@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <span>
+#include <system_error>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -34,7 +36,7 @@ constexpr int64_t max_manifest = 1 << 20;
 
 // In pieces whose pages go back to the system: a file as large as the model's state must not count
 // as resident memory of the run.
-std::string hash_of(const fs::path& file) {
+std::string hash_of(const io::Path& file) {
   constexpr size_t piece = 4 << 20;  // whole pages of any size
   const io::MappedFile mapped(file, checkpoint_op);
   const std::span<const std::byte> bytes = mapped.bytes();
@@ -50,15 +52,18 @@ std::string hash_of(const fs::path& file) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-void write_text(const fs::path& path, std::string_view text) {
+int64_t size_of(const io::Path& file) {
+  return static_cast<int64_t>(io::MappedFile(file, checkpoint_op).bytes().size());
+}
+
+void write_text(const io::Path& path, std::string_view text) {
   io::AtomicFile file(path, checkpoint_op);
   file.append(text);
   file.commit();
 }
 
-std::string manifest_of(const fs::path& folder, const Snapshot& snapshot) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+std::string manifest_of(const io::Path& folder, const Snapshot& snapshot) {
+  std::vector<std::string> files = folder.names();
   std::sort(files.begin(), files.end());
   json::Writer out(2);
   out.begin_object()
@@ -77,24 +82,22 @@ std::string manifest_of(const fs::path& folder, const Snapshot& snapshot) {
     if (!text.empty()) out.key(key).value(text);
   }
   out.key("files").begin_object();
-  for (const fs::path& file : files) {
-    out.key(file.filename().string()).begin_object();
+  for (const std::string& file : files) {
+    out.key(file).begin_object();
     out.key("bytes")
-        .value(static_cast<int64_t>(fs::file_size(file)))
+        .value(size_of(folder / file))
         .key("xxh3_128")
-        .value(hash_of(file))
+        .value(hash_of(folder / file))
         .end_object();
   }
   return out.end_object().end_object().text() + "\n";
 }
 
 // Renames the folder first, so that a partly removed one does not look like a checkpoint.
-void remove_checkpoint(const fs::path& path) {
-  const fs::path removed = path.parent_path() / ("." + path.filename().string() + ".old");
-  std::error_code error;
-  fs::remove_all(removed, error);
-  fs::rename(path, removed, error);
-  if (!error) fs::remove_all(removed, error);
+void remove_checkpoint(const io::Path& path) {
+  const io::Path removed = path.beside("." + path.filename() + ".old");
+  removed.remove_all();
+  if (path.rename_to(removed)) removed.remove_all();
 }
 
 // A name from a file must not lead out of the folder, nor send control codes to a terminal.
@@ -106,7 +109,7 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), plain);
 }
 
-bool is_complete(const fs::path& checkpoint) {
+bool is_complete(const io::Path& checkpoint) {
   try {
     verify_checkpoint(checkpoint);
     return true;
@@ -115,7 +118,7 @@ bool is_complete(const fs::path& checkpoint) {
   }
 }
 
-void write_files(const Snapshot& snapshot, const fs::path& folder) {
+void write_files(const Snapshot& snapshot, const io::Path& folder) {
   if (snapshot.adapter.empty()) {
     io::save_safetensors(folder / "model.safetensors", snapshot.weights);
   } else {
@@ -183,44 +186,43 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
   return snapshot;
 }
 
-fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int64_t keep) {
-  const fs::path target = folder / io::checkpoint_name(snapshot.step);
+fs::path write_checkpoint(const Snapshot& snapshot, const io::Path& folder, int64_t keep) {
+  const io::Path target = folder / io::checkpoint_name(snapshot.step);
+  target.require(io::EntryKind::folder, checkpoint_op);
   // The same step of the same run has the same bytes.
-  if (fs::exists(target) && is_complete(target)) return target;
-  const fs::path temporary = io::create_temporary_folder(target, checkpoint_op);
-  std::error_code error;
+  if (target.exists() && is_complete(target)) return target.plain();
+  const io::Path temporary = io::create_temporary_folder(target, checkpoint_op);
   try {
     write_files(snapshot, temporary);
-    if (fs::exists(target)) remove_checkpoint(target);
-    fs::rename(temporary, target, error);
-    if (error)
+    if (target.exists()) remove_checkpoint(target);
+    if (!temporary.rename_to(target))
       fail(checkpoint_op, {.argument = target.string(),
                            .expected = "a folder to put in place",
-                           .found = error.message()});
+                           .found = std::generic_category().message(errno)});
   } catch (...) {
-    fs::remove_all(temporary, error);
+    temporary.remove_all();
     throw;
   }
   io::sync_folder(folder, checkpoint_op);
   const std::vector<Checkpoint> all = list_checkpoints(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
-    remove_checkpoint(all[i].path);
-  return target;
+    remove_checkpoint(folder / io::checkpoint_name(all[i].step));
+  return target.plain();
 }
 
-void write_model(const Snapshot& snapshot, const fs::path& folder) {
+void write_model(const Snapshot& snapshot, const io::Path& folder) {
   io::AtomicFolder target(folder, checkpoint_op);
   write_files(snapshot, target.path());
   target.commit([](const std::string&) { return false; });
 }
 
-fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
+fs::path save_checkpoint(Trainer& trainer, const io::Path& folder, int64_t keep,
                          std::string_view tokenizer) {
   return write_checkpoint(take_snapshot(trainer, tokenizer), folder, keep);
 }
 
-Origin read_origin(const fs::path& checkpoint) {
-  const fs::path path = checkpoint / "manifest.json";
+Origin read_origin(const io::Path& checkpoint) {
+  const io::Path path = checkpoint / "manifest.json";
   const std::string text = io::read_text(path, checkpoint_op, max_manifest);
   const json::Document document = json::parse(text, {checkpoint_op, path.string()});
   const auto member = [&](const char* name) {
@@ -230,8 +232,8 @@ Origin read_origin(const fs::path& checkpoint) {
   return {member("run"), member("data"), member("arithmetic"), member("binade"), member("base")};
 }
 
-void verify_checkpoint(const fs::path& checkpoint) {
-  const fs::path path = checkpoint / "manifest.json";
+void verify_checkpoint(const io::Path& checkpoint) {
+  const io::Path path = checkpoint / "manifest.json";
   const std::string text = io::read_text(path, checkpoint_op, max_manifest);
   const json::Document document = json::parse(text, {checkpoint_op, path.string()});
   const json::Value& root = document.root();
@@ -240,9 +242,10 @@ void verify_checkpoint(const fs::path& checkpoint) {
   root.at("version").integer(1, 1);
   for (const auto& [name, entry] : root.at("files").object()) {
     if (!is_plain_name(name)) entry.refuse("a plain file name", json::in_quotes(name));
-    const fs::path file = checkpoint / name;
+    const io::Path file = checkpoint / name;
+    file.require(io::EntryKind::file, checkpoint_op);
     std::error_code error;
-    const auto size = static_cast<int64_t>(fs::file_size(file, error));
+    const auto size = static_cast<int64_t>(fs::file_size(file.plain(), error));
     const int64_t expected = entry.at("bytes").integer(0, int64_t{1} << 60);
     const std::string hint =
         "the checkpoint is damaged: remove its folder to continue from the previous one";
@@ -280,14 +283,10 @@ void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   trainer.load_state_dict(state);
 }
 
-void remove_leftovers(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> removed;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().starts_with(unfinished_prefix))
-      removed.push_back(at->path());
+void remove_leftovers(const io::Path& folder) {
+  for (const std::string& name : folder.names()) {
+    if (name.starts_with(unfinished_prefix)) (folder / name).remove_all();
   }
-  for (const fs::path& path : removed) fs::remove_all(path, error);
 }
 
 }  // namespace binade::train

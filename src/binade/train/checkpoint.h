@@ -41,28 +41,28 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer = {},
 
 // Writes step-N into `folder`, then removes all but the `keep` newest. The new one gets its name
 // once it is complete and on disk; nothing is removed before that.
-std::filesystem::path write_checkpoint(const Snapshot& snapshot,
-                                       const std::filesystem::path& folder, int64_t keep);
+std::filesystem::path write_checkpoint(const Snapshot& snapshot, const io::Path& folder,
+                                       int64_t keep);
 
 // Writes the files of a checkpoint, without the state for resuming, as `folder`, which is replaced
 // once they are complete and on disk.
-void write_model(const Snapshot& snapshot, const std::filesystem::path& folder);
+void write_model(const Snapshot& snapshot, const io::Path& folder);
 
 // take_snapshot and write_checkpoint.
-std::filesystem::path save_checkpoint(Trainer& trainer, const std::filesystem::path& folder,
-                                      int64_t keep, std::string_view tokenizer = {});
+std::filesystem::path save_checkpoint(Trainer& trainer, const io::Path& folder, int64_t keep,
+                                      std::string_view tokenizer = {});
 
 // Compares every file with the manifest: fails naming the file, expected and found.
-void verify_checkpoint(const std::filesystem::path& checkpoint);
+void verify_checkpoint(const io::Path& checkpoint);
 
 // The origin in a checkpoint's manifest; its fields are empty if the manifest has none.
-Origin read_origin(const std::filesystem::path& checkpoint);
+Origin read_origin(const io::Path& checkpoint);
 
 // Verifies, then loads everything, so that the next step is the one of an uninterrupted run. Fails
 // without any change if the checkpoint is of another model.
 void load_checkpoint(Trainer& trainer, const std::filesystem::path& checkpoint);
 
 // Removes the leftovers of interrupted saves. Call it only where no other process saves.
-void remove_leftovers(const std::filesystem::path& folder);
+void remove_leftovers(const io::Path& folder);
 
 }  // namespace binade::train

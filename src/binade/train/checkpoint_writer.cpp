@@ -25,7 +25,7 @@ std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_vie
 
 std::optional<fs::path> CheckpointWriter::save_model(Trainer& trainer, std::string_view tokenizer,
                                                      const io::CompanionFiles& companions,
-                                                     const fs::path& folder) {
+                                                     const io::Path& folder) {
   std::optional<fs::path> earlier = wait();
   Snapshot taken = take_snapshot(trainer, tokenizer, companions);
   taken.origin = origin_;
@@ -33,7 +33,7 @@ std::optional<fs::path> CheckpointWriter::save_model(Trainer& trainer, std::stri
   writing_ = std::async(std::launch::async, [snapshot = std::move(taken), folder]() mutable {
     write_model(snapshot, folder);
     snapshot = {};
-    return folder;
+    return folder.plain();
   });
   return earlier;
 }

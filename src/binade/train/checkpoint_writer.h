@@ -12,7 +12,7 @@ namespace binade::train {
 class CheckpointWriter {
  public:
   // Each checkpoint records `origin`.
-  CheckpointWriter(std::filesystem::path folder, int64_t keep, Origin origin = {})
+  CheckpointWriter(io::Path folder, int64_t keep, Origin origin = {})
       : folder_(std::move(folder)), keep_(keep), origin_(std::move(origin)) {}
   // Waits for the write. A failure is lost here, so call wait() first.
   ~CheckpointWriter();
@@ -26,13 +26,13 @@ class CheckpointWriter {
   // The same for the model alone, which replaces what is in `folder` (write_model).
   std::optional<std::filesystem::path> save_model(Trainer& trainer, std::string_view tokenizer,
                                                   const io::CompanionFiles& companions,
-                                                  const std::filesystem::path& folder);
+                                                  const io::Path& folder);
   // The checkpoint that was completed since the last call, if any.
   std::optional<std::filesystem::path> poll();
   std::optional<std::filesystem::path> wait();
 
  private:
-  std::filesystem::path folder_;
+  io::Path folder_;
   int64_t keep_;
   Origin origin_;
   std::future<std::filesystem::path> writing_;

@@ -69,7 +69,7 @@ void add_chat_format(io::CompanionFiles& files, const Config& config,
 }  // namespace
 
 io::CompanionFiles companions_of(const Config& config, const data::Tokenizer& tokenizer,
-                                 const fs::path& run) {
+                                 const io::Path& run) {
   if (config.resume) return io::read_companions(run, "train");
   io::CompanionFiles files = given_companions(config);
   if (config.chat && data::has_examples(config.data)) add_chat_format(files, config, tokenizer);

@@ -12,6 +12,6 @@ namespace binade::train {
 // own instead if it comes from another folder. If the run has a chat format of its own, they tell
 // its template and that its end of an answer ends a text. A resumed run has those in its folder.
 io::CompanionFiles companions_of(const Config& config, const data::Tokenizer& tokenizer,
-                                 const std::filesystem::path& run);
+                                 const io::Path& run);
 
 }  // namespace binade::train

@@ -35,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-void write_file(const fs::path& path, std::string_view content) {
+void write_file(const io::Path& path, std::string_view content) {
   io::AtomicFile file(path, "train");
   file.append(content);
   file.commit();
@@ -100,19 +100,21 @@ class Loop {
         folder_(agreed(config)) {}
 
   RunResult run() {
-    const Origin origin{.run = folder_.run_id(),
-                        .data = describe_data(split_),
-                        .arithmetic = describe_arithmetic(trainer_.device()),
-                        .version = version(),
-                        .base = config_.lora_rank > 0 ? describe_weights(io::model_folder(
-                                                            config_.init_from, "--init-from"))
-                                                      : ""};
+    origin_ = {.run = folder_.run_id(),
+               .data = describe_data(split_),
+               .arithmetic = describe_arithmetic(trainer_.device()),
+               .version = version(),
+               .base = config_.lora_rank > 0
+                           ? describe_weights(io::model_folder(config_.init_from, "--init-from"))
+                           : ""};
+    // --resume starts a run of which there is nothing yet.
+    if (folder_.is_new()) config_.resume = false;
     std::vector<std::string> warnings = folder_.warnings();
     warnings.insert(warnings.end(), split_.warnings.begin(), split_.warnings.end());
     if (const auto& from = folder_.resumed()) {
       check_same_tokenizer(from->path, *tokenizer_);
       verify_checkpoint(from->path);
-      for (std::string& one : compare_with_checkpoint(config_, origin, from->path))
+      for (std::string& one : compare_with_checkpoint(config_, origin_, from->path))
         warnings.push_back(std::move(one));
       // A checkpoint of adapters does not hold the weights they adapt.
       if (config_.lora_rank > 0) trainer_.init_from(config_.init_from);
@@ -127,10 +129,11 @@ class Loop {
     memory::release_cached(trainer_.device());  // of that measurement
     memory::reset_peak(trainer_.device());
     companions_ = companions_of(config_, *tokenizer_, folder_.path());
-    save_settings();
-    folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
-    log_.emplace(folder_.path(), trainer_.steps());
-    writer_.emplace(folder_.checkpoints(), config_.keep, origin);
+    folder_.put_in_place([this](const fs::path& name) {
+      save_settings(name);
+      folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
+    });
+    open_writers();
     loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
                                                         .accumulate = config_.accumulate,
                                                         .stride = ranks_or_one(),
@@ -142,13 +145,27 @@ class Loop {
     for (const std::string& warning : warnings) note("warning: " + warning);
     if (observer_ != nullptr) observer_->begin(trainer_, folder_.path());
     seconds_ = log_->seconds();
-    train();
-    RunResult result = finish();
+    RunResult result = train_to_the_end();
     trainer_.announce({Order::end});
     return result;
   }
 
  private:
+  RunResult train_to_the_end() {
+    try {
+      train();
+      return finish();
+    } catch (const Error&) {
+      if (folder_.is_ours()) throw;
+    }
+    end_in_new_folder();
+  }
+
+  void open_writers() {
+    log_.emplace(folder_.path(), trainer_.steps());
+    writer_.emplace(folder_.checkpoints(), config_.keep, origin_);
+  }
+
   data::Split read_data() {
     const auto status = [this](const std::string& text) { show([&] { progress_.status(text); }); };
     status("reading " + config_.data);
@@ -171,13 +188,14 @@ class Loop {
     return trainer_.ranks() == nullptr ? 1 : trainer_.ranks()->size();
   }
 
-  // Resuming needs only the run's folder, so the tokenizer is saved too.
-  void save_settings() {
+  // Resuming needs only the run's folder, so the tokenizer is saved too. `name` is the folder's.
+  void save_settings(const fs::path& name) {
     Config saved = config_;
-    saved.out = folder_.path().string();
+    saved.out = name.string();
     if (!tokenizer_->model().empty()) {
-      saved.tokenizer = (folder_.path() / data::tokenizer_file(tokenizer_->model())).string();
-      write_file(saved.tokenizer, tokenizer_->model());
+      const char* file = data::tokenizer_file(tokenizer_->model());
+      saved.tokenizer = (name / file).string();
+      write_file(folder_.path() / file, tokenizer_->model());
     }
     io::write_companions(companions_, folder_.path(), "train");
     write_file(folder_.path() / "config.toml", to_toml(saved));
@@ -228,9 +246,9 @@ class Loop {
     if (trainer_.steps() == 0) record_start();
     last_record_ = Clock::now();
     while (trainer_.steps() < config_.steps && !stops() && !is_out_of_patience()) {
-      if (!folder_.exists()) restore_folder();
+      watch_folder();
       take_step();
-      poll_writer();
+      note_checkpoint(writer_->poll());
       if (std::exchange(save_requested_, false) || saves_at(trainer_.steps())) {
         record_all(trainer_.finish_all(), false);
         save();
@@ -239,21 +257,11 @@ class Loop {
     record_all(trainer_.finish_all(), false);
     stopped_early_ = trainer_.steps() < config_.steps && is_out_of_patience();
     interrupted_ = trainer_.steps() < config_.steps && !stopped_early_;
-    if (!folder_.exists()) restore_folder();
+    watch_folder();
     memory::release_cached(
         trainer_.device());  // no step follows: the snapshot may have their place
     save();
     note_checkpoint(writer_->wait());
-  }
-
-  void poll_writer() {
-    try {
-      note_checkpoint(writer_->poll());
-    } catch (const Error&) {
-      if (folder_.exists()) throw;
-      restore_folder();
-      save_requested_ = true;  // the one that was being written is gone, too
-    }
   }
 
   bool stops() const {
@@ -269,14 +277,33 @@ class Loop {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
-  // Someone has removed the run's folder: the checkpoints to come need one.
-  void restore_folder() {
-    folder_.create_again();
-    save_settings();
-    const std::vector<Checkpoint> left = list_checkpoints(folder_.checkpoints());
-    folder_.note_checkpoint(left.empty() ? -1 : left.back().step);
-    log_.emplace(folder_.path(), trainer_.steps());
-    note("warning: the run's folder was removed; it is created again");
+  // A folder that was renamed is written where it is now; one that was removed ends the run.
+  void watch_folder() {
+    if (!folder_.is_ours()) end_in_new_folder();
+    if (!folder_.was_renamed()) return;
+    const std::string name = folder_.path().string();
+    save_settings(name);
+    note("warning: the run's folder was renamed; it is now " + name);
+  }
+
+  // Someone has removed the run's folder, and with it the log and the checkpoints so far: the state
+  // of now is saved.
+  [[noreturn]] void end_in_new_folder() {
+    const std::string removed = folder_.path().string();
+    trainer_.finish_all();
+    folder_.replace();
+    const std::string name = folder_.path().string();
+    save_settings(name);
+    folder_.note_checkpoint(-1);
+    open_writers();
+    writer_->save(trainer_, tokenizer_->model(), companions_);
+    note_checkpoint(writer_->wait());
+    fail("train", {.argument = removed,
+                   .expected = "the run's folder",
+                   .found = "none: it was removed while the run wrote to it",
+                   .hint = fmt::format("step {} was saved: 'train --resume --out {}' continues "
+                                       "from there",
+                                       trainer_.steps(), name)});
   }
 
   // Step 0 is the untrained model, which has nothing but a validation loss.
@@ -435,12 +462,9 @@ class Loop {
     last_record_ = Clock::now();
   }
 
-  fs::path best_folder() const { return folder_.path() / "best"; }
+  io::Path best_folder() const { return folder_.path() / "best"; }
   // Not if keep_best is new in a resumed run whose lowest loss was before.
-  bool has_best() const {
-    std::error_code ignored;
-    return config_.keep_best && fs::exists(best_folder(), ignored);
-  }
+  bool has_best() const { return config_.keep_best && best_folder().exists(); }
 
   void save_best() {
     note_checkpoint(writer_->save_model(trainer_, tokenizer_->model(), companions_, best_folder()));
@@ -449,7 +473,8 @@ class Loop {
 
   void note_checkpoint(const std::optional<fs::path>& written) {
     if (!written) return;
-    if (*written == best_folder()) return note("best so far: " + written->string());
+    if (written->filename() == best_folder().filename())
+      return note("best so far: " + written->string());
     checkpoint_ = *written;
     const std::vector<Checkpoint> all = list_checkpoints(folder_.checkpoints());
     folder_.note_checkpoint(all.empty() ? -1 : all.back().step);
@@ -458,9 +483,9 @@ class Loop {
 
   RunResult finish() {
     show([&] { progress_.finish(); });
-    RunResult result{.folder = folder_.path(),
+    RunResult result{.folder = folder_.path().plain(),
                      .checkpoint = checkpoint_,
-                     .report = folder_.path() / "report.html",
+                     .report = (folder_.path() / "report.html").plain(),
                      .steps = trainer_.steps(),
                      .interrupted = interrupted_,
                      .stopped_early = stopped_early_,
@@ -472,7 +497,7 @@ class Loop {
                      .last_validation_loss = log_->last_validation_loss(),
                      .best_validation_loss = log_->best_validation_loss(),
                      .best_step = log_->best_step(),
-                     .best = has_best() ? best_folder() : fs::path(),
+                     .best = has_best() ? best_folder().plain() : fs::path(),
                      .seconds = seconds_,
                      .bytes = trains_bytes()};
     if (!signals_->stop_requested() && !interrupted_ && config_.sample > 0 && can_decode()) {
@@ -485,7 +510,7 @@ class Loop {
     result.elapsed = seconds_since(start_);
     write_summary(summary(result.sample, ranks), folder_.path());
     // From the files, as `binade report` does. A folder that was removed at the end has no steps.
-    if (!log_->empty()) write_report(read_run(folder_.path()), result.report);
+    if (!log_->empty()) write_report(read_run(folder_.path()), folder_.path() / "report.html");
     return result;
   }
 
@@ -571,6 +596,7 @@ class Loop {
   data::Split split_;
   Trainer trainer_;
   RunFolder folder_;
+  Origin origin_;
   fs::path checkpoint_;
   std::optional<MetricsLog> log_;
   std::optional<data::Loader> loader_;

@@ -93,7 +93,7 @@ std::string to_json(const Record& r) {
   return out.end_object().text();
 }
 
-void visit_metrics(const std::filesystem::path& path,
+void visit_metrics(const io::Path& path,
                    const std::function<void(const Record& record, std::string_view line)>& visit,
                    const std::function<void(const std::string& message)>& damaged) {
   const io::MappedFile file(path, "metrics");
@@ -114,7 +114,7 @@ void visit_metrics(const std::filesystem::path& path,
   file.check_intact("metrics");
 }
 
-std::vector<Record> read_metrics(const std::filesystem::path& path, int64_t* damaged) {
+std::vector<Record> read_metrics(const io::Path& path, int64_t* damaged) {
   std::vector<Record> records;
   std::string first;
   int64_t count = 0;
@@ -133,9 +133,8 @@ std::vector<Record> read_metrics(const std::filesystem::path& path, int64_t* dam
   return records;
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
-    : events_(folder / "tb", step) {
-  const auto json_path = folder / "metrics.jsonl", csv_path = folder / "metrics.csv";
+MetricsLog::MetricsLog(const io::Path& folder, int64_t step) : events_(folder / "tb", step) {
+  const io::Path json_path = folder / "metrics.jsonl", csv_path = folder / "metrics.csv";
   // Replaced atomically, so that a run that is killed here loses no record.
   io::AtomicFile json(json_path, "metrics"), csv(csv_path, "metrics");
   std::string json_text, csv_text(csv_header);
@@ -147,7 +146,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
     csv_text.clear();
   };
   int64_t damaged = 0;
-  if (step > 0 && std::filesystem::exists(json_path)) {
+  if (step > 0 && json_path.exists()) {
     visit_metrics(
         json_path,
         [&](const Record& record, std::string_view line) {

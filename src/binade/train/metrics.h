@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -37,20 +36,20 @@ std::string to_json(const Record& record);
 // Passes the records of a metrics.jsonl, with their lines, to `visit`, in bounded memory. A line
 // that is not a record is left out; `damaged` receives a message that names its position. An
 // incomplete last line, which a killed run leaves, is ignored.
-void visit_metrics(const std::filesystem::path& path,
+void visit_metrics(const io::Path& path,
                    const std::function<void(const Record& record, std::string_view line)>& visit,
                    const std::function<void(const std::string& message)>& damaged);
 
 // All records of a metrics.jsonl. Lines that are not records are counted in `damaged` if it is
 // given; otherwise they are an error.
-std::vector<Record> read_metrics(const std::filesystem::path& path, int64_t* damaged = nullptr);
+std::vector<Record> read_metrics(const io::Path& path, int64_t* damaged = nullptr);
 
 // metrics.jsonl, metrics.csv and tb/ (TensorBoard event files) of a run. Opening keeps the records
 // up to `step` and drops later ones, which a resumed run writes again, and damaged lines. Memory
 // does not grow with the steps.
 class MetricsLog {
  public:
-  MetricsLog(const std::filesystem::path& folder, int64_t step);
+  MetricsLog(const io::Path& folder, int64_t step);
 
   void add(const Record& record);
   // Makes the records durable, so that no checkpoint is ahead of its log.

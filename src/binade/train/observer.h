@@ -1,9 +1,9 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "binade/io/path.h"
 #include "binade/train/trainer.h"
 
 namespace binade::train {
@@ -13,7 +13,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   // Called once before the first step; the run's folder exists.
-  virtual void begin(Trainer& trainer, const std::filesystem::path& folder) {
+  virtual void begin(Trainer& trainer, const io::Path& folder) {
     static_cast<void>(trainer);
     static_cast<void>(folder);
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -36,15 +37,24 @@ std::string host_and_process() {
   return fmt::format("process {} on {}", ::getpid(), host[0] == '\0' ? "this host" : host.data());
 }
 
-// Creates it, so that no other process takes the same name.
-fs::path claim_free_folder() {
-  std::error_code error;
-  fs::create_directories("runs", error);
-  for (int64_t i = 1; !error; ++i) {
+// The names of a run's files and folders. No link, no pipe and no device is accepted under them.
+constexpr const char* run_files[] = {
+    lock_file,     run_file,         "config.toml",         "metrics.jsonl",  "metrics.csv",
+    "doctor.txt",  "layers.jsonl",   "precision_plan.json", "summary.json",   "report.html",
+    "layers.html", "baselines.html", "tokenizer.json",      "tokenizer.model"};
+constexpr const char* run_folders[] = {"checkpoints", "best", "tb", "baselines"};
+
+// Of "run/" the path of the folder itself.
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
+// The next of runs/1, runs/2, ... that does not exist.
+fs::path free_name() {
+  for (int64_t i = 1;; ++i) {
     const fs::path folder = fs::path("runs") / std::to_string(i);
-    if (fs::create_directory(folder, error)) return folder;
+    if (!io::Path(folder).is_taken()) return folder;
   }
-  fail("train", {.argument = "runs", .expected = "a folder to write to", .found = error.message()});
 }
 
 struct RunFile {
@@ -52,9 +62,9 @@ struct RunFile {
   int64_t checkpoint = -1;
 };
 
-std::optional<RunFile> read_run_file(const fs::path& folder) {
-  const fs::path path = folder / run_file;
-  if (!path_exists(path)) return {};
+std::optional<RunFile> read_run_file(const io::Path& folder) {
+  const io::Path path = folder / run_file;
+  if (!path.exists()) return {};
   const std::string text = io::read_text(path, "train", max_run_file);
   const json::Document document = json::parse(text, {"train", path.string()});
   const json::Value& root = document.root();
@@ -64,10 +74,16 @@ std::optional<RunFile> read_run_file(const fs::path& folder) {
   return RunFile{root.at("run").string(), root.at("checkpoint").integer(-1, int64_t{1} << 60)};
 }
 
-void check_unused(const fs::path& folder) {
+// Whether there is anything that a run is resumed from.
+bool has_run(const io::Path& folder) {
+  return (folder / "config.toml").exists() || (folder / run_file).exists() ||
+         (folder / "metrics.jsonl").exists() || !list_checkpoints(folder / "checkpoints").empty();
+}
+
+void check_unused(const io::Path& folder) {
   const auto checkpoints = list_checkpoints(folder / "checkpoints");
   std::string found;
-  if (path_exists(folder / "metrics.jsonl") || path_exists(folder / run_file)) {
+  if ((folder / "metrics.jsonl").exists() || (folder / run_file).exists()) {
     found = "one with a run in it";
   } else if (!checkpoints.empty()) {
     found = fmt::format("one with a run's checkpoint, {}",
@@ -89,20 +105,15 @@ void check_same_run(const fs::path& checkpoint, const std::string& expected) {
                  .hint = "move it out of the run's folder"});
 }
 
-bool has_logged_steps(const fs::path& folder) {
+bool has_logged_steps(const io::Path& folder) {
   bool found = false;
-  if (path_exists(folder / "metrics.jsonl")) {
+  if ((folder / "metrics.jsonl").exists()) {
     visit_metrics(
         folder / "metrics.jsonl",
         [&](const Record& record, std::string_view) { found |= record.step > 0; },
         [](const std::string&) {});
   }
   return found;
-}
-
-void check_resumable(const Config& config) {
-  if (config.resume && !path_exists(fs::path(config.out) / "config.toml"))
-    fail("train", {.argument = "--resume", .expected = "a run in " + config.out, .found = "none"});
 }
 
 // The run's id and the checkpoint at which it begins.
@@ -112,7 +123,7 @@ struct RunStart {
   std::vector<std::string> warnings = {};
 };
 
-RunStart choose_checkpoint(const fs::path& folder, const Config& config) {
+RunStart choose_checkpoint(const io::Path& folder, const Config& config) {
   const std::optional<RunFile> saved = read_run_file(folder);
   const auto found = list_checkpoints(folder / "checkpoints");
   RunStart result{saved ? saved->id : found.empty() ? "" : read_origin(found.back().path).run};
@@ -156,23 +167,34 @@ void check_writable(const fs::path& folder) {
 
 }  // namespace
 
+void check_run_entries(const io::Path& folder) {
+  for (const char* name : run_files) (folder / name).require(io::EntryKind::file, "train");
+  for (const std::string& name : folder.names()) {
+    if (io::is_companion(name)) (folder / name).require(io::EntryKind::file, "train");
+  }
+  for (const char* name : run_folders) (folder / name).require_folder_of_files("train");
+}
+
 std::optional<io::Checkpoint> check_run_folder(const Config& config) {
-  check_resumable(config);
-  const fs::path folder = config.out.empty() ? fs::path("runs") : fs::path(config.out);
-  check_writable(folder);
-  if (!config.resume && !config.out.empty()) check_unused(folder);
+  check_writable(config.out.empty() ? fs::path("runs") : fs::path(config.out));
+  if (config.out.empty() || !path_exists(config.out)) return {};
+  const io::Path folder(io::Directory(config.out, "train"));
+  check_run_entries(folder);
+  if (!config.resume) check_unused(folder);
   return config.resume ? choose_checkpoint(folder, config).checkpoint : std::nullopt;
 }
 
 fs::path token_cache(const Config& config) {
-  fs::path run = config.out.empty() ? fs::path("runs/1") : fs::path(config.out);
-  if (!run.has_filename()) run = run.parent_path();  // "runs/1/"
-  return run.parent_path() / ".tokens";
+  fs::path run = without_slash(config.out.empty() ? "runs/1" : config.out);
+  // "." has no name to stand beside.
+  if (run.filename() == "." || run.filename() == "..") run = fs::absolute(run).lexically_normal();
+  return without_slash(run).parent_path() / ".tokens";
 }
 
-RunLock::RunLock(const fs::path& folder) {
-  const fs::path path = folder / lock_file;
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+RunLock::RunLock(const io::Path& folder) {
+  const io::Path path = folder / lock_file;
+  path.require(io::EntryKind::file, "train");
+  descriptor_ = path.open(O_RDWR | O_CREAT | O_NONBLOCK, 0666);
   if (descriptor_ < 0)
     fail("train", {.argument = "--out " + folder.string(),
                    .expected = "a folder to write to",
@@ -189,6 +211,9 @@ RunLock::RunLock(const fs::path& folder) {
                    .found = "one in use by " + (text.empty() ? "another" : std::string(text)),
                    .hint = "wait for that process or stop it, or name another folder"});
   }
+  struct stat status = {};
+  names_holder_ = ::fstat(descriptor_, &status) == 0 && status.st_nlink == 1;
+  if (!names_holder_) return;
   const std::string text = host_and_process();
   // A lock without a name works, too.
   if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, text.data(), text.size(), 0) < 0)
@@ -197,53 +222,104 @@ RunLock::RunLock(const fs::path& folder) {
 
 RunLock::~RunLock() {
   if (descriptor_ < 0) return;
-  if (::ftruncate(descriptor_, 0) != 0) errno = 0;
+  if (names_holder_ && ::ftruncate(descriptor_, 0) != 0) errno = 0;
   ::close(descriptor_);
 }
 
-RunFolder::RunFolder(const Config& config) {
-  check_resumable(config);
-  path_ = config.out.empty() ? claim_free_folder() : fs::path(config.out);
-  if (!config.resume) check_unused(path_);
-  create();
-  // Another process may have had the lock, and ended, in between.
-  if (!config.resume) check_unused(path_);
+bool RunLock::is_in(const io::Path& folder) const {
+  struct stat own = {}, named = {};
+  const int found = (folder / lock_file).open(O_PATH);
+  const bool is_same = descriptor_ < 0
+                           ? found >= 0
+                           : found >= 0 && ::fstat(found, &named) == 0 &&
+                                 ::fstat(descriptor_, &own) == 0 && own.st_dev == named.st_dev &&
+                                 own.st_ino == named.st_ino;
+  if (found >= 0) ::close(found);
+  return is_same;
+}
+
+RunFolder::RunFolder(const Config& config)
+    : name_(config.out.empty() ? free_name() : without_slash(config.out)),
+      is_numbered_(config.out.empty()) {
+  check_writable(is_numbered_ ? fs::path("runs") : name_);
+  if (!path_exists(name_)) unnamed_.emplace(name_, "train");
+  open(unnamed_ ? unnamed_->path().plain() : name_);
+  is_new_ = !config.resume || !has_run(path());
+  // Under the lock: another process may have had it, and ended, just before.
+  if (!config.resume) check_unused(path());
   remove_leftovers(checkpoints());
-  RunStart chosen = choose_checkpoint(path_, config);
+  RunStart chosen = choose_checkpoint(path(), config);
   run_id_ = std::move(chosen.run_id);
   resumed_ = std::move(chosen.checkpoint);
   warnings_ = std::move(chosen.warnings);
 }
 
-void RunFolder::create() {
-  std::error_code error;
-  fs::create_directories(checkpoints(), error);
-  if (error)
-    fail("train", {.argument = "--out " + path_.string(),
-                   .expected = "a folder to write to",
-                   .found = error.message()});
-  lock_.emplace(path_);
-  io::sync_folder(path_, "train");
-  io::sync_folder(path_.lexically_normal().parent_path(), "train");
+void RunFolder::open(const fs::path& folder) {
+  lock_.reset();
+  directory_.emplace(folder, "train");
+  check_run_entries(path());
+  lock_.emplace(path());
+  checkpoints().make_folder("train");
+  io::sync_folder(path(), "train");
+  io::sync_folder(folder.lexically_normal().parent_path(), "train");
+}
+
+void RunFolder::put_in_place(const std::function<void(const fs::path& name)>& save) {
+  save(name_);
+  if (!unnamed_) return;
+  while (!unnamed_->commit_new()) {
+    if (!is_numbered_)
+      fail("train", {.argument = "--out " + name_.string(),
+                     .expected = "a new folder",
+                     .found = "one that another process has just made",
+                     .hint = "name another folder"});
+    name_ = free_name();
+    unnamed_->rename_target(name_.filename().string());
+    save(name_);
+  }
+  directory_->set_path(name_);
+  unnamed_.reset();
 }
 
 void RunFolder::note_checkpoint(int64_t step) {
   json::Writer out(2);
   out.begin_object().key("format").value("binade-run").key("version").value(1);
   out.key("run").value(run_id_).key("checkpoint").value(step);
-  io::AtomicFile file(path_ / run_file, "train");
+  io::AtomicFile file(path() / run_file, "train");
   file.append(out.end_object().text() + "\n");
   file.commit();
 }
 
-bool RunFolder::exists() const {
-  std::error_code ignored;  // a file system that does not answer has not lost the folder
-  return fs::status(path_ / lock_file, ignored).type() != fs::file_type::not_found;
+bool RunFolder::is_ours() {
+  if (!(path() / run_file).exists()) return false;
+  if (lock_->is_in(path())) return true;
+  try {
+    lock_.emplace(path());
+  } catch (const Error&) {  // another process has a new one
+    return false;
+  }
+  return true;
 }
 
-void RunFolder::create_again() {
-  lock_.reset();
-  create();
+bool RunFolder::was_renamed() {
+  const fs::path now = directory_->path();
+  if (now == name_) return false;
+  name_ = now;
+  directory_->set_path(now);
+  return true;
+}
+
+void RunFolder::replace() {
+  const fs::path before = name_;
+  std::error_code error;
+  if (before.has_parent_path()) fs::create_directories(before.parent_path(), error);
+  for (int64_t i = 2; !error && !fs::create_directory(name_, error); ++i)
+    name_ = before.string() + "-" + std::to_string(i);
+  if (error)
+    fail("train", {.argument = name_.string(),
+                   .expected = "a folder in place of the run's, which was removed",
+                   .found = error.message()});
+  open(name_);
 }
 
 }  // namespace binade::train

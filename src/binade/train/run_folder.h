@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "binade/io/folder.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/config.h"
 
@@ -12,18 +14,26 @@ namespace binade::train {
 
 // Keeps other processes from writing to a run's folder for its lifetime: flock on its file .lock,
 // which the system releases however the process ends. The file names the host and the process.
-// Readers need no lock. On file systems without flock it has no effect.
+// Readers need no lock. On file systems without flock it has no effect. A file with other names
+// (hard links) is locked but not written.
 class RunLock {
  public:
   // Fails if another process has the lock, naming it.
-  explicit RunLock(const std::filesystem::path& folder);
+  explicit RunLock(const io::Path& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  // Whether the locked file is still that of the folder.
+  bool is_in(const io::Path& folder) const;
+
  private:
   int descriptor_ = -1;
+  bool names_holder_ = false;
 };
+
+// Fails if an entry of a run is something else than a file or a folder of its own, such as a link.
+void check_run_entries(const io::Path& folder);
 
 // The folder for encoded texts (data/token_cache.h), which the runs in one folder share: .tokens
 // beside the run's own.
@@ -33,17 +43,26 @@ std::filesystem::path token_cache(const Config& config);
 std::optional<io::Checkpoint> check_run_folder(const Config& config);
 
 // The folder of a run that is being written: config.out, or the next free runs/N. run.json in it
-// holds the run's id, which its checkpoints repeat, and the step of its newest checkpoint.
+// holds the run's id, which its checkpoints repeat, and the step of its newest checkpoint. All is
+// written through the folder's handle, also if the folder is renamed meanwhile; links and the like
+// in it are refused.
 class RunFolder {
  public:
-  // Creates the folder if needed and locks it; removes the leftovers of killed writers. Fails
+  // Locks the folder and removes the leftovers of killed writers. A folder that does not exist is
+  // made under a temporary name until put_in_place(). A run to resume of which there is nothing is
+  // a new one. Fails
   // - for a new run, if there is anything of an earlier run;
-  // - for one to resume, if there is none, if a checkpoint is of another run, or if its checkpoints
-  //   are gone, unless config.start_over is set.
+  // - for one to resume, if a checkpoint is of another run, or if its checkpoints are gone, unless
+  //   config.start_over is set.
   explicit RunFolder(const Config& config);
 
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  io::Path path() const { return io::Path(*directory_); }
+  io::Path checkpoints() const { return path() / "checkpoints"; }
+  // Whether it had nothing of a run in it.
+  bool is_new() const { return is_new_; }
+  // Calls `save`, which writes the run's settings, with the name that the folder will have; then a
+  // new folder appears under it, complete. Fails if someone else has taken the name.
+  void put_in_place(const std::function<void(const std::filesystem::path& name)>& save);
   const std::string& run_id() const { return run_id_; }
   // The checkpoint to resume from; none: start at step 0.
   const std::optional<io::Checkpoint>& resumed() const { return resumed_; }
@@ -52,15 +71,22 @@ class RunFolder {
 
   // Records that there is a complete checkpoint of this step; -1: none yet.
   void note_checkpoint(int64_t step);
-  // Whether the folder is still there. If someone has removed it, create_again() makes an empty one
-  // for the checkpoints to come.
-  bool exists() const;
-  void create_again();
+  // Whether the folder is still there and this process's own. A lock that someone has removed is
+  // taken again if possible.
+  bool is_ours();
+  // Whether the folder was renamed since the last call; path() is the new name then.
+  bool was_renamed();
+  // If someone has removed the folder: makes a new one, of the same name if that is free.
+  void replace();
 
  private:
-  void create();
+  void open(const std::filesystem::path& folder);
 
-  std::filesystem::path path_;
+  std::filesystem::path name_;
+  bool is_numbered_;  // its name is not the user's choice
+  bool is_new_ = false;
+  std::optional<io::AtomicFolder> unnamed_;  // a new folder before it has its name
+  std::optional<io::Directory> directory_;
   std::optional<RunLock> lock_;
   std::string run_id_;
   std::optional<io::Checkpoint> resumed_;

@@ -507,11 +507,37 @@ std::string value_text(const Key& key, const Config& config) {
       key.field);
 }
 
+namespace {
+
+std::string* text_of(Given& given, std::string_view name) {
+  for (Setting& setting : given.settings) {
+    if (setting.key->name == name) return std::get_if<std::string>(&setting.value);
+  }
+  return nullptr;
+}
+
+// The configuration that a run saves in its folder names the tokenizer there. If the folder has got
+// another name since, the file has it, too.
+void follow_renamed_folder(const io::Path& file, Given& given) {
+  const std::string* out = text_of(given, "out");
+  std::string* tokenizer = text_of(given, "tokenizer");
+  if (out == nullptr || out->empty() || tokenizer == nullptr) return;
+  const std::filesystem::path saved = *tokenizer;
+  const io::Path beside = file.beside(saved.filename().string());
+  if (saved.parent_path() != *out || !beside.exists()) return;
+  beside.require(io::EntryKind::file, "config");
+  *tokenizer = beside.string();
+}
+
+}  // namespace
+
 Config resolve(const Sources& sources) {
   Given given;
   add_options(sources.defaults, given);
-  if (!sources.file.empty())
+  if (!sources.file.empty()) {
     read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string(), given);
+    follow_renamed_folder(sources.file, given);
+  }
   add_options(sources.options, given);
   return resolved(given);
 }

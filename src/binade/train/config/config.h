@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "binade/data/tokenizer.h"
+#include "binade/io/path.h"
 #include "binade/train/config/choices.h"
 #include "binade/train/config/overrides.h"
 
@@ -134,7 +135,7 @@ std::string value_text(const Key& key, const Config& config);
 struct Sources {
   using Options = std::vector<std::pair<std::string, std::string>>;  // name without dashes, text
 
-  std::filesystem::path file;  // empty: none
+  io::Path file;  // empty: none
   Options options;
   Options defaults = {};
 };

@@ -69,7 +69,7 @@ std::vector<Promotion> PrecisionPlan::current() const {
   return result;
 }
 
-PrecisionPlan read_precision_plan(const std::filesystem::path& path) {
+PrecisionPlan read_precision_plan(const io::Path& path) {
   const std::string text = io::read_text(path, "precision plan", 1 << 20);
   const json::Document document = json::parse(text, {"precision plan", path.string()});
   PrecisionPlan plan;
@@ -78,7 +78,7 @@ PrecisionPlan read_precision_plan(const std::filesystem::path& path) {
   return plan;
 }
 
-void write_precision_plan(const PrecisionPlan& plan, const std::filesystem::path& path) {
+void write_precision_plan(const PrecisionPlan& plan, const io::Path& path) {
   json::Writer out(2);
   out.begin_object().key("layers").begin_array();
   for (const Promotion& one : plan.layers) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "binade/amp/recipe/recipe.h"
+#include "binade/io/path.h"
 
 namespace binade::train {
 
@@ -38,7 +38,7 @@ struct PrecisionPlan {
 };
 
 // As JSON. Reading is strict: an error names the file, the position, expected and found.
-PrecisionPlan read_precision_plan(const std::filesystem::path& path);
-void write_precision_plan(const PrecisionPlan& plan, const std::filesystem::path& path);
+PrecisionPlan read_precision_plan(const io::Path& path);
+void write_precision_plan(const PrecisionPlan& plan, const io::Path& path);
 
 }  // namespace binade::train

@@ -157,8 +157,8 @@ std::vector<size_t> most_harmed(const LayerHistory& history) {
   return order;
 }
 
-LayerHistory read_layer_history(const std::filesystem::path& path) {
-  if (std::error_code error; !std::filesystem::exists(path, error)) return {};
+LayerHistory read_layer_history(const io::Path& path) {
+  if (!path.exists()) return {};
   const std::string text = io::read_text(path, history_reader, max_bytes);
   const std::vector<Line> lines = complete_lines(text);
   std::map<int64_t, ByModule> records;

@@ -2,9 +2,10 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "binade/io/path.h"
 
 // layers.jsonl of a run: the statistics of its linear layers over time (docs/doctor.md).
 namespace binade::train {
@@ -35,7 +36,7 @@ struct LayerHistory {
 
 // The records of a file, at most 200 of them, evenly spread. An incomplete last line is ignored;
 // of two records of one step the later counts. Empty if there is no such file.
-LayerHistory read_layer_history(const std::filesystem::path& path);
+LayerHistory read_layer_history(const io::Path& path);
 
 // The modules to show, by index in the order of the model: those that the recipe harms most, as
 // many as a chart has room for.

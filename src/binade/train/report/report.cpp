@@ -239,18 +239,17 @@ std::string report_html(const RunSummary& run) {
   return page(run_title(run), html);
 }
 
-void write_report(const RunSummary& run, const std::filesystem::path& path) {
-  const auto write = [](const std::filesystem::path& to, const std::string& html) {
+void write_report(const RunSummary& run, const io::Path& path) {
+  const auto write = [](const io::Path& to, const std::string& html) {
     io::AtomicFile file(to, "report");
     file.append(html);
     file.commit();
   };
   // First, since the report links to them.
   if (!run.layers.steps.empty())
-    write(std::filesystem::path(path).replace_filename(layer_page_file),
+    write(path.beside(layer_page_file),
           layer_page(run.layers, "Linear layers of " + run_title(run), run_facts(run)));
-  if (!run.baselines.empty())
-    write(std::filesystem::path(path).replace_filename(baselines_page_file), baselines_page(run));
+  if (!run.baselines.empty()) write(path.beside(baselines_page_file), baselines_page(run));
   write(path, report_html(run));
 }
 

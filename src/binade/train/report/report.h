@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "binade/tensor/memory.h"
@@ -47,6 +46,6 @@ struct RunSummary {
 
 // A self-contained page: charts as inline SVG, no script, light and dark.
 std::string report_html(const RunSummary& run);
-void write_report(const RunSummary& run, const std::filesystem::path& path);
+void write_report(const RunSummary& run, const io::Path& path);
 
 }  // namespace binade::train

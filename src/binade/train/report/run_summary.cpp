@@ -21,7 +21,7 @@ Provenance provenance_of(const json::Value& origin) {
           .machine = origin.at("machine").string()};
 }
 
-void read_summary(const std::filesystem::path& path, RunSummary& run) {
+void read_summary(const io::Path& path, RunSummary& run) {
   const std::string text = io::read_text(path, reader, max_summary);
   const json::Document document = json::parse(text, {reader, path.string()});
   const json::Value& root = document.root();
@@ -48,7 +48,7 @@ void read_summary(const std::filesystem::path& path, RunSummary& run) {
 
 }  // namespace
 
-void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
+void write_summary(const RunSummary& run, const io::Path& folder) {
   json::Writer out(2);
   out.begin_object().key("parameters").value(run.parameters);
   out.key("memory_at_peak").begin_object();
@@ -75,12 +75,15 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
   file.commit();
 }
 
-std::filesystem::path baseline_folder(const std::filesystem::path& run, const char* precision) {
+io::Path baseline_folder(const io::Path& run, const char* precision) {
   return run / "baselines" / precision;
 }
 
-RunSummary read_run(const std::filesystem::path& folder) {
-  RunSummary run{.name = folder.lexically_normal().string()};
+RunSummary read_run(const io::Path& given) {
+  // A run's folder may come from someone else: no link in it is followed.
+  const io::Path folder =
+      given.is_guarded() ? given : io::Path(io::Directory(given.plain(), reader));
+  RunSummary run{.name = given.plain().lexically_normal().string()};
   run.config = resolve({.file = folder / "config.toml", .options = {}});
   run.records = read_metrics(folder / "metrics.jsonl", &run.damaged);
   if (run.records.empty()) {
@@ -89,19 +92,17 @@ RunSummary read_run(const std::filesystem::path& folder) {
                   .found = "none"});
   }
   run.layers = read_layer_history(folder / "layers.jsonl");
-  const std::filesystem::path plan = folder / "precision_plan.json";
-  if (std::error_code error; run.config.auto_precision && std::filesystem::exists(plan, error))
-    run.moves = read_precision_plan(plan);
+  const io::Path plan = folder / "precision_plan.json";
+  if (run.config.auto_precision && plan.exists()) run.moves = read_precision_plan(plan);
   for (const char* precision : baseline_precisions) {
-    const std::filesystem::path baseline = baseline_folder(folder, precision);
-    std::error_code error;
-    if (!run.config.auto_precision || !std::filesystem::exists(baseline / file_name, error))
-      continue;
+    const io::Path baseline = baseline_folder(folder, precision);
+    baseline.require(io::EntryKind::folder, reader);
+    if (!run.config.auto_precision || !(baseline / file_name).exists()) continue;
     run.baselines.push_back(read_run(baseline));
     run.baselines.back().name = precision;
   }
   run.bytes_per_token = trains_bytes(run.config) ? 1 : 0;
-  if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
+  if ((folder / file_name).exists()) {
     read_summary(folder / file_name, run);
   } else {
     run.parameters = make_model(run.config, {Device::meta(), DType::f32})->parameter_count();
