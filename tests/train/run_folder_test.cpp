@@ -59,6 +59,107 @@ TEST(RunLock, NamesTheHolderAndGoesWithIt) {
   EXPECT_EQ(testing::content_of(folder / ".lock"), "");
 }
 
+// Its other names are of no concern to the run.
+TEST(RunLock, WritesNoFileWithOtherNames) {
+  const testing::TemporaryFolder folder;
+  folder.put("precious", "precious");
+  fs::create_directory(folder / "run");
+  fs::create_hard_link(folder / "precious", folder / "run/.lock");
+  {
+    const RunLock lock(folder / "run");
+    EXPECT_THAT(test::error_of([&] { const RunLock second(folder / "run"); }), HasSubstr("in use"));
+  }
+  EXPECT_EQ(testing::content_of(folder / "precious"), "precious");
+}
+
+Config config_for(const fs::path& out) {
+  Config config;
+  config.out = out.string();
+  return config;
+}
+
+TEST(RunFolder, AppearsWhenItsSettingsAreSaved) {
+  const testing::TemporaryFolder folder;
+  const fs::path out = folder / "a/run";
+  RunFolder run(config_for(out));
+  EXPECT_FALSE(fs::exists(out));
+  run.put_in_place([&](const fs::path& name) {
+    EXPECT_EQ(name, out);
+    EXPECT_FALSE(fs::exists(out));
+    run.note_checkpoint(-1);
+  });
+  EXPECT_TRUE(fs::exists(out / "run.json"));
+  EXPECT_EQ(run.path().string(), out.string());
+  EXPECT_TRUE(run.is_ours());
+  EXPECT_FALSE(run.was_renamed());
+  EXPECT_THAT(test::error_of([&] { RunFolder(config_for(out)); }), HasSubstr("--resume"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "a"), fs::directory_iterator()), 1);
+}
+
+TEST(RunFolder, TakesNoNameThatSomeoneElseHasTaken) {
+  const testing::TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  RunFolder first(config_for(out)), second(config_for(out));
+  first.put_in_place([&](const fs::path&) { first.note_checkpoint(-1); });
+  EXPECT_THAT(test::error_of([&] {
+                second.put_in_place([&](const fs::path&) { second.note_checkpoint(-1); });
+              }),
+              AllOf(HasSubstr("a new folder"), HasSubstr("name another")));
+  EXPECT_THAT(testing::content_of(out / "run.json"), HasSubstr(first.run_id()));
+}
+
+TEST(RunFolder, KnowsWhetherItIsStillItsOwn) {
+  const testing::TemporaryFolder folder;
+  const fs::path out = folder / "run", moved = folder / "moved";
+  RunFolder run(config_for(out));
+  run.put_in_place([&](const fs::path&) { run.note_checkpoint(-1); });
+  fs::rename(out, moved);
+  EXPECT_TRUE(run.is_ours());
+  EXPECT_TRUE(run.was_renamed());
+  EXPECT_FALSE(run.was_renamed());
+  EXPECT_EQ(run.path().string(), moved.string());
+  // A lock that is gone is taken again, unless someone else has it.
+  fs::remove(moved / ".lock");
+  EXPECT_TRUE(run.is_ours());
+  EXPECT_TRUE(fs::exists(moved / ".lock"));
+  fs::remove(moved / ".lock");
+  {
+    const RunLock other(moved);
+    EXPECT_FALSE(run.is_ours());
+  }
+  EXPECT_TRUE(run.is_ours());
+  fs::remove(moved / "run.json");
+  EXPECT_FALSE(run.is_ours());
+  run.replace();
+  EXPECT_EQ(run.path().string(), moved.string() + "-2");
+  run.note_checkpoint(-1);
+  EXPECT_TRUE(run.is_ours());
+  fs::remove_all(run.path().plain());
+  EXPECT_FALSE(run.is_ours());
+  run.replace();
+  EXPECT_EQ(run.path().string(), moved.string() + "-2");
+}
+
+TEST(RunFolder, RefusesLinksUnderItsNames) {
+  const FinishedRun run;
+  const fs::path outside = run.folder().put("outside", "precious");
+  for (const char* name : {".lock", "run.json", "metrics.csv", "tb/link", "checkpoints/step-4/link",
+                           "chat_template.jinja"}) {
+    SCOPED_TRACE(name);
+    const fs::path link = run.path() / name, kept = run.folder() / "kept";
+    if (fs::exists(link)) fs::rename(link, kept);
+    fs::create_symlink(outside, link);
+    EXPECT_THAT(run.error_of_run(run.resumed()),
+                AllOf(HasSubstr(link.string()), HasSubstr("found a link to " + outside.string())));
+    fs::remove(link);
+    if (fs::exists(kept)) fs::rename(kept, link);
+  }
+  // Of no concern to the run.
+  fs::create_symlink(outside, run.path() / "notes");
+  EXPECT_EQ(run.error_of_run(run.resumed()), "");
+  EXPECT_EQ(testing::content_of(outside), "precious");
+}
+
 TEST(RunFolder, ANewRunLeavesCheckpointsOfAnotherAlone) {
   const FinishedRun run;
   for (const char* file : {"metrics.jsonl", "run.json"}) {
@@ -150,6 +251,9 @@ TEST(RunFolder, RunsInOneFolderShareEncodedTexts) {
   }
   config.out = "run";
   EXPECT_EQ(token_cache(config), ".tokens");
+  // Not in the run's own folder.
+  config.out = ".";
+  EXPECT_EQ(token_cache(config), fs::current_path().parent_path() / ".tokens");
 }
 
 }  // namespace

@@ -242,10 +242,14 @@ RunFolder::RunFolder(const Config& config)
     : name_(config.out.empty() ? free_name() : without_slash(config.out)),
       is_numbered_(config.out.empty()) {
   check_writable(is_numbered_ ? fs::path("runs") : name_);
-  if (!path_exists(name_)) unnamed_.emplace(name_, "train");
+  if (!path_exists(name_)) {
+    unnamed_.emplace(name_, "train");
+  } else if (!config.resume) {
+    check_unused(io::Directory(name_, "train"));
+  }
   open(unnamed_ ? unnamed_->path().plain() : name_);
   is_new_ = !config.resume || !has_run(path());
-  // Under the lock: another process may have had it, and ended, just before.
+  // Another process may have had the lock, and ended, in between.
   if (!config.resume) check_unused(path());
   remove_leftovers(checkpoints());
   RunStart chosen = choose_checkpoint(path(), config);
@@ -292,7 +296,7 @@ void RunFolder::note_checkpoint(int64_t step) {
 
 bool RunFolder::is_ours() {
   if (!(path() / run_file).exists()) return false;
-  if (lock_->is_in(path())) return true;
+  if (lock_ && lock_->is_in(path())) return true;
   try {
     lock_.emplace(path());
   } catch (const Error&) {  // another process has a new one

@@ -72,8 +72,8 @@ Inspection inspect(const fs::path& path, const std::string& only) {
   Inspection result{.path = path.string()};
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    const fs::path folder =
-        fs::exists(path / "checkpoints", error) ? io::model_folder(path, inspect_op) : path;
+    const bool is_run = io::Path(path / "checkpoints").is_taken();
+    const fs::path folder = is_run ? io::model_folder(path, inspect_op) : path;
     result.path = folder.string();
     add_folder(folder, only, result);
   } else if (data::is_token_file(path) && !is_safetensors(path)) {
