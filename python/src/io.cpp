@@ -36,11 +36,16 @@ nb::bytes generate_text(nn::LanguageModel& model, const data::Tokenizer& tokeniz
 }  // namespace
 
 void bind_io(nb::module_& m) {
-  m.def("load_safetensors", &io::load_safetensors, "path"_a, ReleaseGil(),
-        "All tensors of a safetensors file, by name.");
-  m.def("save_safetensors", &io::save_safetensors, "path"_a, "tensors"_a,
-        "metadata"_a = io::Metadata{}, ReleaseGil(),
-        "Writes tensors by name; the file is replaced atomically.");
+  m.def(
+      "load_safetensors",
+      [](const std::filesystem::path& path) { return io::load_safetensors(path); }, "path"_a,
+      ReleaseGil(), "All tensors of a safetensors file, by name.");
+  m.def(
+      "save_safetensors",
+      [](const std::filesystem::path& path, const StateDict& tensors,
+         const io::Metadata& metadata) { io::save_safetensors(path, tensors, metadata); },
+      "path"_a, "tensors"_a, "metadata"_a = io::Metadata{}, ReleaseGil(),
+      "Writes tensors by name; the file is replaced atomically.");
   m.def("_model_folder",
         [](const std::filesystem::path& given) { return io::model_folder(given, "generate"); });
   m.def(
@@ -49,7 +54,12 @@ void bind_io(nb::module_& m) {
         return io::load_pretrained(folder, {device, dtype});
       },
       ReleaseGil());
-  m.def("_save_pretrained", &io::save_pretrained, ReleaseGil());
+  m.def(
+      "_save_pretrained",
+      [](const nn::LanguageModel& model, const std::filesystem::path& folder) {
+        io::save_pretrained(model, folder);
+      },
+      ReleaseGil());
   nb::class_<TokenizerObject>(m, "Tokenizer", "Converts text to token ids and back.")
       .def_prop_ro("vocab", [](const TokenizerObject& self) { return self.tokenizer->vocab(); })
       .def(

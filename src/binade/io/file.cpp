@@ -13,7 +13,6 @@
 #include <mutex>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "binade/base/error.h"
 

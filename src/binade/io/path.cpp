@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <system_error>
