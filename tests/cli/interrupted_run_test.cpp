@@ -290,7 +290,8 @@ TEST(InterruptedRun, ARemovedFolderWhoseNameIsTakenIsSavedBesideIt) {
 TEST(InterruptedRun, ARenamedFolderIsWrittenWhereItIsNow) {
   const testing::TemporaryFolder elsewhere;
   const std::string tokenizer = (elsewhere / "tokenizer.json").string();
-  ASSERT_EQ(binade("tokenize train --kind byte-bpe --vocab 300 " + tokenizer).status, 0);
+  ASSERT_EQ(binade("tokenize train --kind byte-bpe --vocab 300 --data builtin " + tokenizer).status,
+            0);
   EndlessRun run(" --keep-best --tokenizer " + tokenizer);
   fs::remove(tokenizer);  // the run has a copy
   const fs::path moved = elsewhere / "moved";
