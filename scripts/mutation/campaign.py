@@ -1,0 +1,213 @@
+"""Random faults, one at a time, against the tests that reach them."""
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from mutation import tree
+from mutation.sample import Known, Sample
+
+# The executables of tests/structure and tests/docs read the sources, which are not as they should be.
+NOT_ASKED = ("structure", "docs", "golden", "support", "install", "preload", "ranks", "mutants")
+SKIPPED = "-*Slow.*:*Slow/*:*Gpu.*:*Gpu/*:*Net.*:*Net/*:*Fuzz.*:*Fuzz/*"
+TEST_THREADS = 2  # of one test: several faults are tried at a time
+ROUND_SECONDS = (2, 10, 60, 1e9)  # how long the tests of each round take; a fault goes on while none notices it
+FOREIGN = 3  # tests of another component are worth waiting for after three times as many seconds of its own
+
+
+def die(message):
+    sys.exit(f"mutate: {message}")
+
+
+def build(sample, name):
+    """The library first: its errors drop faults in headers, for which every test would be compiled again."""
+    log = tree.WORK / f"{name}.build.log"
+    for targets in (("binade",), ()):
+        tree.plant(sample.edited())
+        print(f"building {len(sample.planted)} faults: {log.relative_to(tree.ROOT)}", flush=True)
+        while not tree.build(log, *targets):
+            blamed = sample.to_blame(log.read_text(errors="replace"))
+            if not blamed:
+                die(f"the build fails, and no fault is to blame: {log.relative_to(tree.ROOT)}")
+            print(f"  {len({fault.number for fault in blamed})} do not compile", flush=True)
+            sample.drop(blamed)
+            tree.plant(sample.edited())
+
+
+def executables():
+    folders = sorted(path.name for path in (tree.ROOT / "tests").iterdir() if path.is_dir())
+    return [name for name in folders if name not in NOT_ASKED and (tree.BUILD / f"test_{name}").exists()]
+
+
+def environment(number, **more):
+    return dict(os.environ, BINADE_MUTANT=str(number), BINADE_THREADS=str(TEST_THREADS), OMP_WAIT_POLICY="passive",
+                OMPI_MCA_rmaps_base_oversubscribe="1", **more)
+
+
+class Coverage:
+    """Which tests reach which places, how long each takes, and which fail anyway; per executable, kept with the build."""
+
+    def __init__(self, jobs):
+        self.seconds, self.reached, self.broken = {}, {}, set()
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for name, record in pool.map(lambda name: (name, self.read(name)), executables()):
+                self.add(name, record)
+
+    def read(self, name):
+        program = tree.BUILD / f"test_{name}"
+        stat = program.stat()
+        kept = tree.WORK / "coverage" / f"{name}.{stat.st_mtime_ns}.{stat.st_size}"
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            for old in kept.parent.glob(f"{name}.*"):
+                old.unlink()
+            fresh = kept.with_suffix(".new")
+            began = time.monotonic()
+            subprocess.run([program, "--gtest_brief=1", f"--gtest_filter={SKIPPED}"], cwd=tree.TREE,
+                           env=environment(-1, BINADE_MUTANT_REACHED=str(fresh)), capture_output=True, timeout=3600)
+            fresh.touch()
+            fresh.rename(kept)
+            print(f"coverage of test_{name}: {time.monotonic() - began:.0f} s", flush=True)
+        return kept.read_text()
+
+    def add(self, name, record):
+        for line in record.splitlines():
+            fields = line.split("\t")
+            if fields[0] == "ended" and len(fields) == 4:
+                self.seconds[name, fields[1]] = int(fields[2]) / 1000
+                if fields[3] == "failed":
+                    self.broken.add((name, fields[1]))
+            elif fields[0] == "reached" and len(fields) == 3 and fields[1]:
+                self.reached.setdefault(int(fields[2]), set()).add((name, fields[1]))
+
+    def time_of(self, test):
+        name, case = test
+        if case.endswith(".*"):  # what a fixture does for all its tests
+            return sum(s for (other, c), s in self.seconds.items() if other == name and c.startswith(case[:-1]))
+        return self.seconds.get(test, 0)
+
+    def rounds(self, fault):
+        """The tests that reach a fault, the quickest first, in rounds of growing length."""
+        own = fault.component()
+        tests = [test for test in self.reached.get(fault.number, ()) if test not in self.broken]
+        tests.sort(key=lambda test: (self.time_of(test) + 0.01) * (1 if test[0] == own else FOREIGN))
+        total, parts = 0.0, [[] for _ in ROUND_SECONDS]
+        for test in tests:
+            total += self.time_of(test)
+            parts[next(i for i, limit in enumerate(ROUND_SECONDS) if total <= limit)].append(test)
+        return [part for part in parts if part]
+
+
+class Runner:
+    def __init__(self, coverage):
+        self.coverage = coverage
+
+    def run(self, name, cases, number):
+        """The first of these tests that fails, "" if it cannot be told, or None if all pass."""
+        expected = sum(self.coverage.time_of((name, case)) for case in cases)
+        command = [tree.BUILD / f"test_{name}", "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={':'.join(cases)}"]
+        process = subprocess.Popen(command, cwd=tree.TREE, env=environment(number), stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            output = process.communicate(timeout=30 + 10 * expected)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.communicate()
+            return "(hangs)"
+        if process.returncode == 0:
+            return None
+        failed = [line.split("]", 1)[1].split()[0].rstrip(",") for line in output.splitlines() if "[  FAILED  ]" in line
+                  and "." in line]
+        return failed[0] if failed else f"(exit {process.returncode})"
+
+    def killer(self, fault):
+        """The test that notices a fault, or None."""
+        for tests in self.coverage.rounds(fault):
+            by_name = {}
+            for name, case in tests:
+                by_name.setdefault(name, []).append(case)
+            for name, cases in sorted(by_name.items(), key=lambda entry: sum(self.coverage.time_of((entry[0], case))
+                                                                             for case in entry[1])):
+                while cases and (failed := self.run(name, cases, fault.number)):
+                    # A test that also fails without the fault says nothing.
+                    if failed not in cases or self.run(name, [failed], 0) is None:
+                        return f"{name} {failed}"
+                    cases = [case for case in cases if case != failed]
+        return None
+
+    def judge(self, fault):
+        began = time.monotonic()
+        reached = len(self.coverage.reached.get(fault.number, ()))
+        killer = self.killer(fault)
+        return {"killer": killer, "reached": reached, "seconds": round(time.monotonic() - began, 2)}
+
+
+def read_results(path):
+    results = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            results[tuple(entry["key"])] = entry
+    return results
+
+
+def run(count, seed, jobs, again, build_only):
+    known = Known()
+    name = f"random-{count}-{seed}"
+    tree.WORK.mkdir(parents=True, exist_ok=True)
+    sample = Sample(count, seed, known)
+    refused = tree.WORK / f"{name}.refused.json"
+    sample.forget(json.loads(refused.read_text()) if refused.exists() else [])
+    build(sample, name)
+    refused.write_text(json.dumps(sorted(sample.refused)))
+    if build_only:
+        return 0
+    coverage = Coverage(jobs)
+    for test in sorted(coverage.broken):
+        print(f"left out, fails without a fault: {test[0]} {test[1]}", flush=True)
+    path = tree.WORK / f"{name}.jsonl"
+    results = read_results(path)
+    faults = sample.selected()
+    waiting = [f for f in faults if f.key() not in results or again and results[f.key()]["killer"] is None]
+    runner = Runner(coverage)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool, open(path, "a") as out:
+        running = {pool.submit(runner.judge, fault): fault for fault in waiting}
+        for index, done in enumerate(concurrent.futures.as_completed(running), 1):
+            fault = running[done]
+            entry = {"key": fault.key(), "component": fault.component(), "line": fault.place.line} | done.result()
+            results[fault.key()] = entry
+            out.write(json.dumps(entry) + "\n")
+            out.flush()
+            state = entry["killer"] or ("SURVIVED" if entry["reached"] else "SURVIVED, reached by no test")
+            print(f"{index}/{len(waiting)} {fault.where()} [{fault.place.rule}] {fault.change()}: {state} "
+                  f"({entry['seconds']} s)", flush=True)
+    return report(faults, results, known)
+
+
+def report(faults, results, known):
+    entries = [(fault, results[fault.key()]) for fault in faults]
+    killed = [fault for fault, entry in entries if entry["killer"]]
+    survived = [(fault, entry) for fault, entry in entries if not entry["killer"]]
+    equivalent = [(fault, reason) for fault, _ in survived if (reason := known.reason(fault.place))]
+    real = [(fault, entry) for fault, entry in survived if not known.reason(fault.place)]
+    print(f"\n{'component':10} faults killed equivalent survived")
+    for component in sorted({fault.component() for fault in faults}):
+        def of(group):
+            return sum(1 for entry in group if (entry[0] if isinstance(entry, tuple) else entry).component() == component)
+        print(f"{component:10} {of(faults):6} {of(killed):6} {of(equivalent):10} {of(real):8}")
+    seconds = statistics.median(entry["seconds"] for _, entry in entries)
+    noticed = len(killed) + len(equivalent)
+    print(f"\n{len(faults)} faults: {len(killed)} killed, {len(equivalent)} equivalent, {len(real)} survived; "
+          f"{100 * noticed / len(faults):.1f}% killed or equivalent; median {seconds:.1f} s per fault")
+    for fault, reason in equivalent:
+        print(f"  equivalent: {fault.where()} [{fault.place.rule}] {fault.change()}\n              {reason}")
+    for fault, entry in real:
+        print(f"  survived:   {fault.where()} [{fault.place.rule}] {fault.change()}"
+              + ("" if entry["reached"] else "\n              no test reaches it"))
+    for fault in killed:
+        if known.reason(fault.place):
+            print(f"  killed, though listed as equivalent: {fault.where()} {fault.change()}")
+    return 0 if 10 * noticed >= 9 * len(faults) else 1
