@@ -1,15 +1,16 @@
 # Read by ctest: lists the suites of one GoogleTest executable and adds a test for each.
 # One process per suite instead of per case keeps a run of thousands of cases fast.
-# Labels: the room; and slow, gpu, net, fuzz or mpi by the suite's name (FooSlow, FooGpu, ...).
+# Labels: the component; and slow, gpu, net, fuzz or mpi by the suite's name (FooSlow, FooGpu, ...).
 # Sanitizers look for leaks when a process ends, which takes seconds: one process for all suites. They find MPI's own, so
 # suites that run mpirun are left out.
+include("${CMAKE_CURRENT_LIST_DIR}/test_environment.cmake")
 if(binade_test_in_one_process)
   set(name "${binade_test_label}.all")
   add_test("${name}" "${binade_test_executable}" --gtest_brief=1
            "--gtest_filter=-*Slow.*:*Slow/*:*Gpu.*:*Gpu/*:*Net.*:*Net/*:*Fuzz.*:*Fuzz/*:*Mpi.*")
   set_tests_properties(
     "${name}" PROPERTIES LABELS "${binade_test_label}" WORKING_DIRECTORY "${binade_test_directory}"
-                         TIMEOUT 1500)
+                         TIMEOUT 1500 ENVIRONMENT "${binade_test_environment}")
   return()
 endif()
 
@@ -43,9 +44,9 @@ foreach(line IN LISTS listing)
   set(name "${binade_test_label}.${suite}")
   add_test("${name}" "${binade_test_executable}" "--gtest_filter=${suite}.*" --gtest_brief=1)
   set_tests_properties(
-    "${name}" PROPERTIES LABELS "${labels}" WORKING_DIRECTORY "${binade_test_directory}" TIMEOUT 1500)
-  # Suites on a GPU run side by side: threads that spin while they wait take the cores of the others' references.
-  if(labels MATCHES "gpu")
-    set_tests_properties("${name}" PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=4;OMP_WAIT_POLICY=passive")
+    "${name}" PROPERTIES LABELS "${labels}" WORKING_DIRECTORY "${binade_test_directory}" TIMEOUT 1500
+                         ENVIRONMENT "${binade_test_environment}")
+  if(labels MATCHES "mpi")  # a team in each of its ranks
+    set_tests_properties("${name}" PROPERTIES PROCESSORS ${binade_team})
   endif()
 endforeach()

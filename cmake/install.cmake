@@ -3,6 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+file(TO_CMAKE_PATH "$ENV{CMAKE_PREFIX_PATH}" binade_environment_prefixes)
 set(binade_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/binade")
 install(TARGETS binade EXPORT binade_targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
         INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -16,6 +17,22 @@ install(EXPORT binade_targets FILE binade-targets.cmake NAMESPACE binade:: DESTI
 if(TARGET binade_cli)
   install(TARGETS binade_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
 endif()
+
+# Libraries that this build found below CMAKE_PREFIX_PATH are not where the loader looks by itself.
+set(binade_installed_rpath "")
+foreach(folder IN LISTS CMAKE_PREFIX_PATH binade_environment_prefixes)
+  foreach(libraries IN ITEMS "${CMAKE_INSTALL_LIBDIR}" lib)
+    if(EXISTS "${folder}/${libraries}")
+      list(APPEND binade_installed_rpath "${folder}/${libraries}")
+    endif()
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES binade_installed_rpath)
+foreach(target IN ITEMS binade_cli binade_shared)
+  if(TARGET ${target})
+    set_property(TARGET ${target} APPEND PROPERTY INSTALL_RPATH ${binade_installed_rpath})
+  endif()
+endforeach()
 
 # Followed when installing: an edit may have changed what binade.h includes since CMake ran.
 install(CODE "

@@ -152,6 +152,10 @@ add_dependencies(test_cli binade_fail_calls)
 # It sees the system calls of checkpoints.
 target_sources(test_train PRIVATE tests/io/system_calls.cpp)
 
+file(TO_CMAKE_PATH "$ENV{CMAKE_PREFIX_PATH}" environment_prefixes)
+cmake_path(CONVERT "${CMAKE_PREFIX_PATH};${environment_prefixes}" TO_NATIVE_PATH_LIST binade_prefix_path NORMALIZE)
+string(REGEX REPLACE "^:+|:+$" "" binade_prefix_path "${binade_prefix_path}")
+
 # Tests of the installed package and of the project inside another one. A sanitized library would ask its users to
 # link the sanitizers too.
 function(binade_install_test name script)
@@ -162,6 +166,10 @@ function(binade_install_test name script)
       "work=${CMAKE_CURRENT_BINARY_DIR}/install_test/${name}" -D "compiler=${CMAKE_CXX_COMPILER}" ${ARGN} -P
       "${CMAKE_CURRENT_SOURCE_DIR}/tests/install/${script}.cmake")
   set_tests_properties(install.${name} PROPERTIES LABELS install TIMEOUT 1500)
+  # Their own projects find Binade's dependencies where this build did.
+  if(binade_prefix_path)
+    set_property(TEST install.${name} APPEND PROPERTY ENVIRONMENT "CMAKE_PREFIX_PATH=${binade_prefix_path}")
+  endif()
 endfunction()
 if(NOT BINADE_SANITIZE)
   binade_install_test(examples installed_package)
@@ -216,3 +224,13 @@ if(NOT BINADE_SANITIZE)
   add_test(NAME python.install COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/check-python")
   set_tests_properties(python.install PROPERTIES LABELS "python;net;slow" TIMEOUT 3600)
 endif()
+
+# Suites get theirs from cmake/discover_suites.cmake.
+include(cmake/test_environment.cmake)
+get_property(configured_tests DIRECTORY PROPERTY TESTS)
+foreach(test IN LISTS configured_tests)
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${binade_test_environment})
+  if(test MATCHES "^install\\.")  # they compile
+    set_property(TEST ${test} PROPERTY PROCESSORS ${binade_team})
+  endif()
+endforeach()

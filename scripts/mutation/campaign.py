@@ -8,7 +8,7 @@ import sys
 import time
 
 from mutation import tree
-from mutation.sample import Known, Sample
+from mutation.sample import LISTED, Known, Sample
 
 # The executables of tests/structure and tests/docs read the sources, which are not as they should be.
 NOT_ASKED = ("structure", "docs", "golden", "support", "install", "preload", "ranks", "mutants")
@@ -22,7 +22,7 @@ def die(message):
     sys.exit(f"mutate: {message}")
 
 
-def build(sample, name):
+def build(sample, name, refused):
     """The library first: its errors drop faults in headers, for which every test would be compiled again."""
     log = tree.WORK / f"{name}.build.log"
     for targets in (("binade",), ()):
@@ -34,6 +34,7 @@ def build(sample, name):
                 die(f"the build fails, and no fault is to blame: {log.relative_to(tree.ROOT)}")
             print(f"  {len({fault.number for fault in blamed})} do not compile", flush=True)
             sample.drop(blamed)
+            refused.write_text(json.dumps(sorted(sample.refused)))
             tree.plant(sample.edited())
 
 
@@ -154,17 +155,14 @@ def read_results(path):
     return results
 
 
-def run(count, seed, jobs, again, build_only):
+def run(count, seed, jobs, again, listed):
     known = Known()
     name = f"random-{count}-{seed}"
     tree.WORK.mkdir(parents=True, exist_ok=True)
-    sample = Sample(count, seed, known)
+    sample = Sample(count, seed, known, listed)
     refused = tree.WORK / f"{name}.refused.json"
     sample.forget(json.loads(refused.read_text()) if refused.exists() else [])
-    build(sample, name)
-    refused.write_text(json.dumps(sorted(sample.refused)))
-    if build_only:
-        return 0
+    build(sample, name, refused)
     coverage = Coverage(jobs)
     for test in sorted(coverage.broken):
         print(f"left out, fails without a fault: {test[0]} {test[1]}", flush=True)
@@ -184,7 +182,10 @@ def run(count, seed, jobs, again, build_only):
             state = entry["killer"] or ("SURVIVED" if entry["reached"] else "SURVIVED, reached by no test")
             print(f"{index}/{len(waiting)} {fault.where()} [{fault.place.rule}] {fault.change()}: {state} "
                   f"({entry['seconds']} s)", flush=True)
-    return report(faults, results, known)
+    for fault in faults:
+        if fault.place.rule == LISTED and not results[fault.key()]["killer"]:
+            print(f"of the lists, survived: {fault.where()} {fault.change()}", flush=True)
+    return report([fault for fault in faults if fault.place.rule != LISTED], results, known)
 
 
 def report(faults, results, known):

@@ -9,6 +9,7 @@ from mutation import rules, tree
 # GPU kernels and benchmarks are left out.
 LEFT_OUT = ("backend/cuda/", "bench/")
 KNOWN = tree.ROOT / "tests" / "mutants" / "random" / "known.toml"
+LISTED = "listed"  # in place of a rule: of the lists of tests/mutants
 MARGIN = 1.5  # places chosen for each fault that is asked for: some do not compile
 
 
@@ -120,12 +121,14 @@ def overlaps(place, others):
 class Sample:
     """`count` faults that compile, found by planting some more and dropping those the compiler refuses."""
 
-    def __init__(self, count, seed, known):
+    def __init__(self, count, seed, known, listed=()):
         self.files = sources(known)
         self.quota = quotas(self.files, count)
         self.drawn = draw(self.files, seed)
         self.next = {component: 0 for component in self.drawn}
-        self.planted, self.refused, self.number = [], set(), 0
+        # Those of the lists, if any, are in addition to `count`.
+        self.planted = [Fault(number, place) for number, place in enumerate(listed, 1)]
+        self.refused, self.number = set(), len(self.planted)
         for component, quota in self.quota.items():
             self.add(component, int(quota * MARGIN) + 1)
 
@@ -153,14 +156,17 @@ class Sample:
         self.refused |= {fault.key() for fault in faults}
         self.planted = [fault for fault in self.planted if fault.number not in dropped]
         for component, quota in self.quota.items():
-            left = sum(1 for fault in self.planted if fault.component() == component)
+            left = len(self.drawn_of(component))
             if left < quota:
                 self.add(component, int((quota - left) * MARGIN) + 1)
 
+    def drawn_of(self, component):
+        return [fault for fault in self.planted if fault.component() == component and fault.place.rule != LISTED]
+
     def selected(self):
-        chosen = []
+        chosen = [fault for fault in self.planted if fault.place.rule == LISTED]
         for component, quota in self.quota.items():
-            chosen += [fault for fault in self.planted if fault.component() == component][:quota]
+            chosen += self.drawn_of(component)[:quota]
         return chosen
 
     def edited(self):

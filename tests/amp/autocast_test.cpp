@@ -328,6 +328,21 @@ TEST(Autocast, PoliciesOverrideByOpAndByModulePath) {
   EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
 }
 
+// At one path an op's own class wins over the module's; a deeper module wins over both.
+TEST(Autocast, AnOpsOverrideWinsOverItsModules) {
+  for (const bool op_first : {true, false}) {
+    amp::Policy policy;
+    if (op_first) policy.set(Op::matmul, CastClass::f32, "head");
+    policy.set_module("head", CastClass::lower).set_module("head.inner", CastClass::promote);
+    if (!op_first) policy.set(Op::matmul, CastClass::f32, "head");
+    EXPECT_EQ(policy.class_of(Op::matmul, "head"), CastClass::f32);
+    EXPECT_EQ(policy.class_of(Op::matmul, "head.other"), CastClass::f32);
+    EXPECT_EQ(policy.class_of(Op::exp, "head"), CastClass::lower);
+    EXPECT_EQ(policy.class_of(Op::matmul, "head.inner.last"), CastClass::promote);
+    EXPECT_EQ(policy.class_of(Op::exp, ""), info(Op::exp).cast);
+  }
+}
+
 TEST(Autocast, AnInnerGuardInheritsThePolicyUnlessItNamesOne) {
   auto policy = std::make_shared<amp::Policy>();
   policy->set(Op::exp, CastClass::lower);

@@ -55,6 +55,22 @@ TEST(CliCompare, PrintsATableAndWritesAPage) {
   EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
 }
 
+// A comparison's own rate is at most 1e-3 and its warmup a fifth of its steps; both can be given.
+TEST(CliCompare, HasItsOwnRateAndWarmup) {
+  const testing::TemporaryFolder folder;
+  const auto loss = [&](const std::string& options) {
+    const Outcome outcome = binade("compare --json --precisions fp32 --seeds 1 --steps 5 --out " +
+                                   quoted((folder / "page").string()) + small_model + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out).at("runs").at(0).at("loss").get<double>();
+  };
+  const double found = loss("");
+  EXPECT_EQ(found, loss(" --lr 1e-3 --warmup 1"));
+  EXPECT_NE(found, loss(" --lr 3e-3"));
+  EXPECT_NE(found, loss(" --lr 5e-4"));
+  EXPECT_NE(found, loss(" --warmup 4"));
+}
+
 TEST(CliSweep, PrintsARankingAndWritesAPageAndAPlan) {
   const testing::TemporaryFolder folder;
   const std::string out = " --out " + quoted((folder / "swept").string()) + small_model;

@@ -286,19 +286,22 @@ TEST_F(RanksMpi, LaunchPassesTheExitCodeOn) {
   EXPECT_THAT(binade("launch -n 2 --restarts 1 train").err, HasSubstr("expected --out FOLDER"));
 }
 
-// One rank gets the signal; all save and end.
+// One rank gets the signal, the first or the last; all save and end.
 TEST_F(RanksMpi, ASignalToOneRankStopsAll) {
   const std::string options = changed(ranks_run, "--steps", "100000") + "--precision fp32 ";
-  const fs::path where = folder_ / "many";
-  fs::create_directories(where);
-  const Outcome outcome =
-      run_shell("cd " + quoted(where.string()) + " || exit 9\nBINADE_THREADS=1 " + mpirun(2) +
-                BINADE_EXECUTABLE " " + options + R"( & mpirun=$!
+  for (const char* which : {"head", "tail"}) {
+    const fs::path where = folder_ / which;
+    fs::create_directories(where);
+    const Outcome outcome =
+        run_shell("cd " + quoted(where.string()) + " || exit 9\nBINADE_THREADS=1 " + mpirun(2) +
+                  BINADE_EXECUTABLE " " + options + R"( & mpirun=$!
 until ls run/checkpoints/step-* > /dev/null 2>&1; do kill -0 $mpirun || exit 9; sleep 0.02; done
-kill -TERM $(pgrep -P $mpirun | tail -n 1)
+kill -TERM $(pgrep -P $mpirun | )" +
+                  which + R"( -n 1)
 wait $mpirun)");
-  EXPECT_EQ(outcome.status, 128 + 15) << outcome.err;
-  EXPECT_FALSE(read(where / "run" / "report.html").empty());
+    EXPECT_EQ(outcome.status, 128 + 15) << which << ": " << outcome.err;
+    EXPECT_FALSE(read(where / "run" / "report.html").empty());
+  }
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 namespace binade::data {
 namespace {
@@ -58,42 +60,66 @@ TEST(Batches, ValidationSpreadsFromStartToEnd) {
   EXPECT_EQ(last.targets.data<int64_t>()[19], 100);
 }
 
-// Sources of 60 and 200 tokens whose ids tell them apart, drawn 3 to 1.
+// Sources of 60 and 190 tokens, drawn 3 to 1. An id shows its source and its position there.
+constexpr int64_t first_size = 60, second_size = 190;
 Tokens mixture() {
-  const Tokens runs[] = {Tokens::of_bytes(std::string(60, 'a')),
-                         Tokens::of_bytes(std::string(200, 'b'))};
+  std::string first, second;
+  for (int64_t i = 0; i < first_size; ++i) first += static_cast<char>(i);
+  for (int64_t i = 0; i < second_size; ++i) second += static_cast<char>(first_size + i);
+  const Tokens runs[] = {Tokens::of_bytes(first), Tokens::of_bytes(second)};
   return Tokens::mixed(runs, std::vector<double>{3, 1});
+}
+
+// The first id of each row, whose ids and targets count up from it without leaving its source.
+std::vector<int64_t> starts_of(const Batch& batch, int64_t context) {
+  const auto tokens = values(batch.tokens), targets = values(batch.targets);
+  std::vector<int64_t> starts;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (std::cmp_equal(i % static_cast<size_t>(context), 0)) starts.push_back(tokens[i]);
+    EXPECT_EQ(tokens[i], starts.back() + static_cast<int64_t>(i) % context);
+    EXPECT_EQ(targets[i], tokens[i] + 1);
+    EXPECT_EQ(tokens[i] < first_size, targets[i] < first_size);
+  }
+  return starts;
 }
 
 TEST(Batches, MixturesAreDrawnByWeightAndNeverAcrossSources) {
   const Tokens mixed = mixture();
   int64_t from_first = 0, rows = 0;
-  for (int64_t step = 0; step < 500; ++step) {
-    const Batch batch = training_batch(mixed, {4, 8}, 7, step, 0);
-    const auto tokens = values(batch.tokens), targets = values(batch.targets);
-    for (size_t row = 0; row < 4; ++row, ++rows) {
-      const std::set seen(tokens.begin() + 8 * row, tokens.begin() + 8 * (row + 1));
-      ASSERT_EQ(seen.size(), 1u);
-      ASSERT_EQ(targets[8 * row + 7], *seen.begin());
-      from_first += *seen.begin() == 'a';
+  std::set<int64_t> seen;
+  for (int64_t step = 0; step < 3000; ++step) {
+    for (const int64_t start : starts_of(training_batch(mixed, {4, 8}, 7, step, 0), 8)) {
+      from_first += start < first_size ? 1 : 0;
+      ++rows;
+      seen.insert(start);
     }
   }
-  // 2000 draws of probability 3/4: four standard deviations of sqrt(2000 * 3/16) = 19.4.
-  EXPECT_NEAR(static_cast<double>(from_first), 0.75 * static_cast<double>(rows), 78);
+  // 12,000 draws of probability 3/4: four standard deviations of sqrt(12000 * 3/16) = 47.4.
+  EXPECT_NEAR(static_cast<double>(from_first), 0.75 * static_cast<double>(rows), 190);
+  // Every place of both sources that has room for 8 tokens and the next.
+  EXPECT_EQ(std::ssize(seen), (first_size - 8) + (second_size - 8));
   EXPECT_EQ(values(training_batch(mixed, {4, 8}, 7, 3, 1).tokens),
             values(training_batch(mixture(), {4, 8}, 7, 3, 1).tokens));
 }
 
 TEST(Batches, ValidationOfAMixtureHasTheSharesOfItsWeights) {
-  int64_t from_first = 0;
+  std::vector<int64_t> first, second;
   for (int64_t index = 0; index < 10; ++index) {
-    const auto tokens = values(validation_batch(mixture(), {4, 8}, index, 10).tokens);
-    for (size_t row = 0; row < 4; ++row) {
-      ASSERT_EQ(tokens[8 * row], tokens[8 * row + 7]);
-      from_first += tokens[8 * row] == 'a';
-    }
+    for (const int64_t start : starts_of(validation_batch(mixture(), {4, 8}, index, 10), 8))
+      (start < first_size ? first : second).push_back(start);
   }
-  EXPECT_EQ(from_first, 30);
+  EXPECT_EQ(first.size(), 30u);
+  EXPECT_EQ(second.size(), 10u);
+  // Spread evenly over each source, whose last row starts 9 ids before its end.
+  const auto expect_spread = [](std::vector<int64_t> starts, int64_t begin, int64_t size) {
+    std::ranges::sort(starts);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(starts.size());
+      EXPECT_NEAR(static_cast<double>(starts[i] - begin), share * static_cast<double>(size - 9), 1);
+    }
+  };
+  expect_spread(first, 0, first_size);
+  expect_spread(second, first_size, second_size);
 }
 
 TEST(Batches, ConsecutiveSequencesLeaveNothingOut) {

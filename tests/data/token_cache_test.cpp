@@ -62,6 +62,36 @@ TEST_F(TokenCacheTest, AnotherTextOrTokenizerHasAnotherFile) {
   EXPECT_EQ(files_in(cache_).size(), 4u);
 }
 
+// Bytes shifted by a number, with a file of one byte.
+class Shifted : public Tokenizer {
+ public:
+  explicit Shifted(char shift) : model_(1, shift) {}
+  int64_t vocab() const override { return 300; }
+  std::string decode(std::span<const int64_t>) const override { return {}; }
+  std::string_view model() const override { return model_; }
+
+ private:
+  size_t part_end(std::string_view text, size_t) const override { return text.size(); }
+  std::vector<int32_t> encode_part(std::string_view text, size_t begin, size_t end) const override {
+    std::vector<int32_t> ids;
+    for (const char byte : text.substr(begin, end - begin)) ids.push_back(byte + model_[0]);
+    return ids;
+  }
+  std::string model_;
+};
+
+TEST_F(TokenCacheTest, TokenizersAreToldApartByMoreThanTheirSize) {
+  const fs::path path = folder_.put("a.txt", text_);
+  tokenizer_ = std::make_unique<Shifted>('\1');
+  EXPECT_EQ(encodings(path), 1);
+  tokenizer_ = std::make_unique<Shifted>('\2');
+  EXPECT_EQ(encodings(path), 1);
+  EXPECT_EQ(encodings(path), 0);
+  // So are texts.
+  text_.back() = text_.back() == 'x' ? 'y' : 'x';
+  EXPECT_EQ(encodings(folder_.put("a.txt", text_)), 1);
+}
+
 TEST_F(TokenCacheTest, ADamagedFileIsWrittenAgain) {
   const fs::path path = folder_.put("a.txt", text_);
   encodings(path);

@@ -40,6 +40,17 @@ TEST_F(ShardedMpi, StepsHaveTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+// The smallest index of a bad parameter, and the signal of any rank: the first, the last or
+// between.
+TEST_F(ShardedMpi, EveryRanksWordCounts) {
+  for (const char* from : {"0", "1", "2"})
+    EXPECT_EQ(on_ranks(3, "agreement " + std::string(from)).out,
+              "bad 4 stop 15 inf 1 losses 10 11 12 maxima 8 7 sum 6 most 5 seconds 6\n")
+        << from;
+  EXPECT_EQ(on_ranks(2, "agreement 5").out,
+            "bad 4 stop 0 inf 0 losses 10 11 maxima 8 7 sum 3 most 5 seconds 3\n");
+}
+
 TEST_F(ShardedMpi, TheExamplesLossesDoNotDependOnTheRanks) {
   const auto alone = cli::run_shell("BINADE_THREADS=1 " BINADE_RANKS_EXAMPLE);
   EXPECT_EQ(alone.status, 0) << alone.out << alone.err;

@@ -83,6 +83,7 @@ file(WRITE "${work}/missing_source/CMakeLists.txt" [[
 cmake_minimum_required(VERSION 3.25)
 project(missing LANGUAGES CXX)
 set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
+set(CMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH OFF)
 set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
 find_package(binade REQUIRED)
 ]])

@@ -132,6 +132,35 @@ TEST(FamilyFacts, DefaultsOfMissingKeysAreThoseOfTransformers) {
   EXPECT_EQ(gemma3.attention_softcap, 0);
 }
 
+// Files without layer_types: the first sliding layer of Qwen2, and the last one of Gemma's
+// patterns.
+TEST(FamilyFacts, SlidingLayersFollowTheFamilysRule) {
+  const auto windows = [](const std::string& type, int64_t layers, const std::string& more) {
+    const nn::LanguageModelConfig config = parse_config(
+        "{\"model_type\":\"" + type + "\",\"num_hidden_layers\":" + std::to_string(layers) +
+            R"(,"hidden_size":64,"num_attention_heads":4,"intermediate_size":96,"vocab_size":100,)"
+            R"("max_position_embeddings":128,"sliding_window":16)" +
+            more + "}",
+        "config.json");
+    std::string text;
+    for (int64_t i = 0; i < layers; ++i) text += config.window_of(i) == 16 ? 's' : 'f';
+    return text;
+  };
+  for (const char* type : {"qwen2", "qwen3"}) {
+    const std::string on = R"(,"use_sliding_window":true)";
+    EXPECT_EQ(windows(type, 4, on + R"(,"max_window_layers":2)"), "ffss");
+    EXPECT_EQ(windows(type, 4, on + R"(,"max_window_layers":0)"), "ssss");
+    EXPECT_EQ(windows(type, 4, on + R"(,"max_window_layers":4)"), "ffff");
+    EXPECT_EQ(windows(type, 30, on), std::string(28, 'f') + "ss");
+    EXPECT_EQ(windows(type, 4, R"(,"max_window_layers":2)"), "ffff");
+    EXPECT_EQ(windows(type, 2, on + R"(,"layer_types":["sliding_attention","full_attention"])"),
+              "sf");
+  }
+  EXPECT_EQ(windows("gemma2", 5, ""), "sfsfs");
+  EXPECT_EQ(windows("gemma3_text", 7, ""), "sssssfs");
+  EXPECT_EQ(windows("gemma3_text", 7, R"(,"sliding_window_pattern":3)"), "ssfssfs");
+}
+
 TEST(FamilyFacts, PicklesAreRefusedWithTheConversion) {
   const TemporaryFolder folder;
   write_config(folder / "config.json",

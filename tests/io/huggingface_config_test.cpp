@@ -81,6 +81,25 @@ TEST(HuggingFaceConfig, ReadsLlama) {
   EXPECT_EQ(read(with(llama, "\"rms_norm_eps\":1e-05,", "")).eps, 1e-6);  // transformers' default
 }
 
+// Each file says a thing twice; the second element, or the form that wins, is told from the other.
+TEST(HuggingFaceConfig, ReadsAllOfAListAndTheFormThatWins) {
+  EXPECT_EQ(read(with(llama, "\"eos_token_id\":2", "\"eos_token_id\":[2,5,9]")).eos,
+            (std::vector<int64_t>{2, 5, 9}));
+  const std::string theta = "\"rope_theta\":500000.0", scaling = "\"rope_scaling\":null";
+  const std::string newer =
+      "\"rope_parameters\":{\"rope_theta\":123.0,\"rope_type\":\"linear\",\"factor\":2.0}";
+  // Newer than rope_theta.
+  const nn::LanguageModelConfig one = read(with(llama, theta, theta + "," + newer));
+  EXPECT_EQ(one.rope_theta, 123);
+  EXPECT_EQ(one.rope_scaling.factor, 2);
+  // Older, but transformers lets it win.
+  const nn::LanguageModelConfig both =
+      read(with(with(llama, theta, newer), scaling,
+                "\"rope_scaling\":{\"rope_theta\":77.0,\"rope_type\":\"linear\",\"factor\":8.0}"));
+  EXPECT_EQ(both.rope_theta, 77);
+  EXPECT_EQ(both.rope_scaling.factor, 8);
+}
+
 TEST(HuggingFaceConfig, WhatIsWrittenReadsBack) {
   const TemporaryFolder folder;
   nn::LanguageModelConfig configs[] = {

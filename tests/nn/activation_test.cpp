@@ -58,6 +58,9 @@ TEST(AdaptivePools, HaveTheSizesAskedFor) {
   EXPECT_EQ(AdaptiveMaxPool({2, 4})(x).shape(), (Shape{1, 2, 2, 4}));
   EXPECT_THAT(to_vector(AdaptiveMaxPool({2, 1})(x)), ElementsAre(11, 19, 31, 39));
   EXPECT_THAT(to_vector(AdaptiveAvgPool({2, 1})(x)), ElementsAre(5.5, 13.5, 25.5, 33.5));
+  // 3 windows: 0 to 1, 1 to 3 and 3 to 4.
+  EXPECT_THAT(to_vector(AdaptiveMaxPool({3, 1})(x)), ElementsAre(7, 15, 19, 27, 35, 39));
+  EXPECT_THAT(to_vector(AdaptiveAvgPool({3, 1})(x)), ElementsAre(3.5, 9.5, 15.5, 23.5, 29.5, 35.5));
   EXPECT_EQ(AdaptiveAvgPool({7, 7}).description(), "AdaptiveAvgPool(7 x 7)");
   EXPECT_TRUE(AdaptiveAvgPool(1).state_dict().empty());
   EXPECT_THROW(AdaptiveAvgPool({1, 1, 1})(x), Error);

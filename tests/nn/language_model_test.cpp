@@ -214,6 +214,20 @@ TEST(LanguageModel, RecomputeWithDropoutChangesNoBit) {
   EXPECT_EQ(gradients(false), gradients(true));
 }
 
+// Gemma's factor sqrt(width) is rounded to the type of the embedding: 4.47 is 4.46875 in bf16.
+TEST(LanguageModel, TheEmbeddingScaleHasTheEmbeddingsType) {
+  const auto logits = [](double scale, DType dtype) {
+    LanguageModelConfig config = tiny_gpt;
+    config.embedding_scale = scale;
+    LanguageModel model(config, {Device::cpu(), dtype});
+    return to_vector(model.logits(some_tokens(2, 8)));
+  };
+  const double exact = std::sqrt(20.0), rounded = 4.46875;
+  EXPECT_EQ(logits(exact, DType::bf16), logits(rounded, DType::bf16));
+  EXPECT_NE(logits(exact, DType::f32), logits(rounded, DType::f32));
+  EXPECT_NE(logits(rounded, DType::bf16), logits(1, DType::bf16));
+}
+
 TEST(LanguageModel, ResidualStreamHasTheTypeAsked) {
   const auto residual_type = [](std::optional<DType> asked, DType parameters) {
     GPTConfig config = tiny_gpt;

@@ -30,7 +30,9 @@ namespace binade::optim {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::FloatEq;
 using ::testing::HasSubstr;
+using ::testing::Pointwise;
 
 using Parameters = std::vector<Tensor>;
 
@@ -364,6 +366,26 @@ TEST(Lion, StepsByTheSign) {
   EXPECT_EQ(found[1], 1.25);
   EXPECT_EQ(found[2], 1);
   EXPECT_TRUE(std::isnan(found[3]));
+}
+
+// Steps are relative to a parameter's size, but not to one below eps2: from zeros, the first step
+// is of the size lr * eps2 in the direction of each gradient. A gradient of 0 moves nothing.
+TEST(Adafactor, LeavesZeros) {
+  for (const double eps2 : {1e-3, 1e-2}) {
+    const Tensor bias = zeros({4}).set_requires_grad(), matrix = zeros({2, 3}).set_requires_grad();
+    Adafactor adafactor({bias, matrix}, {.lr = 0.25, .eps2 = eps2});
+    const double step = 0.25 * eps2;
+    bias.set_grad(tensor({1, -2, 30, -0.5}, {4}));
+    matrix.set_grad(tensor({2, -2, 2, -2, 2, -2}, {2, 3}));
+    adafactor.step();
+    EXPECT_THAT(to_vector(bias), Pointwise(FloatEq(), {-step, step, -step, step}));
+    EXPECT_THAT(to_vector(matrix), Pointwise(FloatEq(), {-step, step, -step, step, -step, step}));
+    bias.set_grad(zeros({4}));
+    const std::vector<double> before = to_vector(bias);
+    Adafactor fresh({bias}, {.lr = 0.25, .eps2 = eps2});
+    fresh.step();
+    EXPECT_EQ(to_vector(bias), before);
+  }
 }
 
 // A row and a column in place of a matrix.

@@ -135,6 +135,36 @@ TEST(OneCycle, IsFiniteAtAnyLength) {
   }
 }
 
+// After a metric of 10, what is better by a threshold of 0.5 lies beyond these.
+TEST(ReduceOnPlateau, ThresholdsAreRelativeOrAbsoluteInBothDirections) {
+  using Better = PlateauOptions::Better;
+  using Threshold = PlateauOptions::Threshold;
+  struct Expected {
+    Better better;
+    Threshold kind;
+    double bound, beyond;
+  };
+  for (const Expected& e : {Expected{Better::smaller, Threshold::relative, 5, 4.99},
+                            Expected{Better::smaller, Threshold::absolute, 9.5, 9.49},
+                            Expected{Better::larger, Threshold::relative, 15, 15.01},
+                            Expected{Better::larger, Threshold::absolute, 10.5, 10.51}}) {
+    SGD sgd({zeros({1}).set_requires_grad()}, {.lr = 1});
+    ReduceOnPlateau plateau(sgd, {.better = e.better,
+                                  .factor = 0.5,
+                                  .patience = 0,
+                                  .threshold = 0.5,
+                                  .threshold_kind = e.kind});
+    plateau.step(10);
+    plateau.step(e.beyond);
+    EXPECT_EQ(sgd.lr(), 1) << e.beyond;
+    EXPECT_EQ(plateau.best(), e.beyond);
+    plateau.load_state({{"best", 10}, {"bad", 0}, {"cooling", 0}});
+    plateau.step(e.bound);
+    EXPECT_EQ(sgd.lr(), 0.5) << e.bound;
+    EXPECT_EQ(plateau.best(), 10);
+  }
+}
+
 TEST(ReduceOnPlateau, ReducesAllGroups) {
   const Tensor a = zeros({1}).set_requires_grad(), b = zeros({1}).set_requires_grad();
   SGD sgd(std::vector<SgdGroup>{{{a}, {.lr = 1}}, {{b}, {.lr = 0.1}}});

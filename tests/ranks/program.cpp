@@ -253,6 +253,36 @@ void gather_something(Communicator& ranks, const std::string& name) {
                    std::vector<int64_t>(all.size(), 8));
 }
 
+// What the ranks agree on: each has another bad parameter and another signal. `from`: the rank that
+// asks the run to end.
+void agreement(const Ranks& ranks, int from) {
+  const int rank = ranks->rank();
+  const int64_t bad[] = {9, 4, 6};
+  const StepWhole whole = tally(*ranks, {.norm_parts = {0.5 + rank},
+                                         .found_inf = rank == from ? 1.0 : 0.0,
+                                         .first_bad = bad[rank],
+                                         .losses = {10.0 + rank},
+                                         .maxima = {rank == 1 ? 8.0 : 2.0, rank == 0 ? 7.0 : 3.0},
+                                         .sums = {rank + 1},
+                                         .most = {rank == 0 ? 5 : 3},
+                                         .stop = rank == from ? 15 : 0,
+                                         .seconds = 1.0 + rank,
+                                         .waited = 0.25 * (1 + rank)});
+  std::string losses;
+  for (const auto& part : whole.losses) losses += std::to_string(static_cast<int>(part[0])) + " ";
+  const std::string text =
+      "bad " + std::to_string(whole.first_bad) + " stop " + std::to_string(whole.stop) + " inf " +
+      std::to_string(static_cast<int>(whole.found_inf)) + " losses " + losses + "maxima " +
+      std::to_string(static_cast<int>(whole.maxima[0])) + " " +
+      std::to_string(static_cast<int>(whole.maxima[1])) + " sum " + std::to_string(whole.sums[0]) +
+      " most " + std::to_string(whole.most[0]) + " seconds " +
+      std::to_string(static_cast<int>(whole.seconds)) + "\n";
+  // All ranks have the same, and one says it.
+  for (const std::string& other : ranks->all_gather_text("text", text))
+    if (other != text) std::printf("rank %d found %s", rank, text.c_str());
+  if (rank == 0) std::printf("%s", text.c_str());
+}
+
 // The last rank does not do as the others do.
 void fault(const Ranks& ranks, const std::string& kind) {
   ranks->set_timeout(2);
@@ -300,6 +330,7 @@ int main(int argc, char** argv) {
                std::string(argv[4]) == "recompute", argc > 5 && std::string(argv[5]) == "split");
     }
     if (scenario == "speed") speed(argv[2], argv[3]);
+    if (scenario == "agreement") agreement(ranks, std::atoi(argv[2]));
     if (scenario == "fault") fault(ranks, argv[2]);
   } catch (const FailedElsewhere&) {
     for (;;) ::pause();  // rank 0 ends all: mpirun would end it before it can, if this one returned

@@ -72,6 +72,10 @@ TEST(Continuation, EndsByLengthStopOrEos) {
   EXPECT_EQ(ended.tokens, static_cast<int64_t>(ended.text.size()) + 1);
   EXPECT_EQ(name(ended.finish), "eos");
 
+  // Any of a list ends it.
+  options.generate.eos = {300, static_cast<unsigned char>(all.text[12])};
+  EXPECT_EQ(made().text, ended.text);
+
   options.generate.eos.clear();
   options.interrupted = [] { return true; };
   EXPECT_EQ(name(made().finish), "interrupted");

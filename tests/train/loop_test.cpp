@@ -107,6 +107,21 @@ TEST(Loop, LeavesEverythingInTheRunFolder) {
   EXPECT_FALSE(records[1].validation_loss);
 }
 
+// Times are too short to be exact; leaving out the micro-batches would be wrong by a factor of 8.
+TEST(Loop, TokensPerSecondCountEveryMicroBatch) {
+  const testing::TemporaryFolder folder;
+  Config config = small_config("fp32");
+  config.data = folder.put("text.txt", small_text()).string();
+  config.out = (folder / "run").string();
+  config.accumulate = 8;
+  config.eval_every = 0;
+  run(config, Progress::Mode::quiet);
+  const Record last = read_metrics(folder / "run/metrics.jsonl").back();
+  const auto tokens = static_cast<double>(config.steps * 8 * config.batch * config.context);
+  EXPECT_GT(last.tokens_per_second, 0.5 * tokens / (last.seconds + 0.001));
+  EXPECT_LT(last.tokens_per_second, 2 * tokens / (last.seconds - 0.001));
+}
+
 TEST(Loop, TheLossFalls) {
   const testing::TemporaryFolder folder;
   Config config = small_config("bf16");

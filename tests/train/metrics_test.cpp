@@ -84,6 +84,33 @@ TEST(Metrics, NumbersThatAreNotFiniteAreNull) {
   EXPECT_TRUE(parsed.root().at("gradient_norm").is_null());
 }
 
+TEST(Metrics, TheBestValidationIsFinite) {
+  const testing::TemporaryFolder folder;
+  MetricsLog log(folder.path(), 0);
+  const auto add = [&](int64_t step, double loss) {
+    Record record = sample(step);
+    record.validation_loss = loss;
+    log.add(record);
+  };
+  add(0, 0.5);  // the untrained model
+  EXPECT_FALSE(log.best_validation_loss());
+  add(1, std::nan(""));
+  EXPECT_FALSE(log.best_validation_loss());
+  EXPECT_EQ(log.validations_since_best(), 1);
+  add(2, 3);
+  EXPECT_EQ(log.best_step(), 2);
+  EXPECT_EQ(log.validations_since_best(), 0);
+  add(3, 3);
+  add(4, std::nan(""));
+  EXPECT_EQ(log.best_step(), 2);
+  EXPECT_EQ(log.validations_since_best(), 2);
+  add(5, 2);
+  EXPECT_EQ(log.best_step(), 5);
+  EXPECT_EQ(*log.best_validation_loss(), 2);
+  EXPECT_EQ(*log.first_validation_loss(), 0.5);
+  EXPECT_EQ(*log.last_validation_loss(), 2);
+}
+
 TEST(Metrics, OpeningForResumeDropsLaterSteps) {
   const testing::TemporaryFolder folder;
   {

@@ -464,6 +464,55 @@ TEST(Trainer, ValidatesOnTheMeanOfItsBatchesAndChangesNothing) {
   EXPECT_EQ(trainer.steps(), 1);
 }
 
+TEST(Trainer, ValidatesWithoutDropoutAndGoesOnWithIt) {
+  Config config = small_config("fp32");
+  config.dropout = 0.5;
+  config.eval_batches = 2;
+  Trainer trainer(config);
+  trainer.step(small_tokens());
+  const double found = trainer.evaluate(small_tokens());
+  EXPECT_TRUE(trainer.model().training());
+  nn::LanguageModel& model = trainer.model();
+  model.eval();
+  double expected = 0;
+  {
+    const NoGrad no_grad;
+    for (int64_t i = 0; i < 2; ++i) {
+      const data::Batch batch =
+          data::validation_batch(small_tokens(), {config.batch, config.context}, i, 2);
+      expected += model.loss(batch.tokens, batch.targets).item() / 2;
+    }
+  }
+  EXPECT_NEAR(found, expected, 4 * epsilon(DType::f64) * expected);
+  // The next step is in training mode, whatever came before it.
+  trainer.step(small_tokens());
+  EXPECT_TRUE(model.training());
+}
+
+// One batch, given as every micro-batch, has one loss without dropout and several with it.
+TEST(Trainer, EveryMicroBatchAndStepHasItsOwnMask) {
+  const auto loss_of = [](double dropout, int64_t accumulate, int64_t step) {
+    Config config = small_config("fp32");
+    config.dropout = dropout;
+    config.accumulate = accumulate;
+    config.lr = 0;
+    Trainer trainer(config);
+    const data::Batch batch =
+        data::training_batch(small_tokens(), {config.batch, config.context}, 1, 0, 0);
+    double loss = 0;
+    for (int64_t i = 0; i <= step; ++i) {
+      trainer.start_step(std::vector<data::Batch>(static_cast<size_t>(accumulate), batch));
+      loss = trainer.finish_all().back().loss;
+    }
+    return loss;
+  };
+  EXPECT_EQ(loss_of(0, 2, 0), loss_of(0, 1, 0));
+  EXPECT_EQ(loss_of(0, 1, 1), loss_of(0, 1, 0));
+  EXPECT_NE(loss_of(0.5, 2, 0), loss_of(0.5, 1, 0));
+  EXPECT_NE(loss_of(0.5, 1, 1), loss_of(0.5, 1, 0));
+  EXPECT_EQ(loss_of(0.5, 2, 1), loss_of(0.5, 2, 1));
+}
+
 TEST(Trainer, EndsARunThatOnlySkips) {
   Config config = small_config("fp32");
   config.steps = 100;

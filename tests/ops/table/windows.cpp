@@ -123,9 +123,11 @@ Description adaptive(Op op, bool maximum) {
   return {.op = op,
           .cases = {make("empty", {0, 2, 4, 4}, {2}), make("one", {1, 1, 1}, {1}),
                     make("line", {2, 3, 7}, {3}), make("global", {2, 3, 5, 4}, {1}),
-                    make("even", {1, 2, 6, 4}, {3, 2}), make("uneven", {1, 2, 7, 5}, {3, 4}),
+                    make("even", {1, 2, 6, 4}, {3, 2}), make("equal", {1, 2, 7, 5}, {3, 4}),
+                    // Windows of 2, 3 and 2 elements, and of 2, 2, 3, 2 and 2.
+                    make("unequal line", {2, 3, 5}, {3}), make("unequal", {1, 2, 5, 7}, {3, 5}),
                     make("larger", {1, 1, 2, 3}, {5, 3}), make("volume", {1, 2, 3, 4, 5}, {2})},
-          .large = make("large", {5, 7, 29, 31}, {4, 6}),
+          .large = make("large", {5, 7, 29, 31}, {8, 7}),
           .rounds = Rounds::each};
 }
 

@@ -230,6 +230,33 @@ TEST(Report, IsSelfContainedAndEscaped) {
   EXPECT_THAT(html, HasSubstr("a &lt; b &amp;&amp; c"));
 }
 
+TEST(Report, TheBestValidationIsFinite) {
+  RunSummary run = summary();
+  run.records[0].validation_loss = std::nan("");
+  run.records[10].validation_loss = 1.25;
+  run.records[20].validation_loss = 2.5;
+  const std::string html = report_html(run);
+  EXPECT_THAT(html, HasSubstr("at step 10"));
+  EXPECT_THAT(html, HasSubstr("1.2500"));
+}
+
+// 20 steps of 8 micro-batches of 2 x 16 tokens in 20 s.
+TEST(Report, TokensPerSecondAreTheMeanOverAllMicroBatches) {
+  RunSummary run = summary();
+  run.config.accumulate = 8;
+  run.config.batch = 2;
+  run.config.context = 16;
+  run.records.back().tokens_per_second = 7777;  // of the last seconds alone
+  run.full_speed = 1024;
+  const std::string html = report_html(run);
+  EXPECT_THAT(html, HasSubstr("256"));
+  EXPECT_THAT(html, HasSubstr("25% of peak"));
+  run.name = "a run";
+  const std::string compared = comparison_html({run, run});
+  EXPECT_THAT(compared, HasSubstr("<td>256</td>"));
+  EXPECT_THAT(compared, Not(HasSubstr("<td>7,777</td>")));
+}
+
 TEST(Report, BitsPerByteAreLossesInAnotherUnit) {
   RunSummary run = summary();
   // ln 2 nats are a bit; two bytes per token.

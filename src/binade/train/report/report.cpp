@@ -45,9 +45,12 @@ Series validation_series(const RunSummary& run) {
   return result;
 }
 
+// The smallest loss; one that is not a number is larger than any.
 const std::pair<double, double>& best_of(const Series& validation) {
-  return *std::min_element(validation.points.begin(), validation.points.end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; });
+  return *std::min_element(
+      validation.points.begin(), validation.points.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second || (std::isnan(b.second) && !std::isnan(a.second));
+      });
 }
 
 std::string validation_tiles(const RunSummary& run) {

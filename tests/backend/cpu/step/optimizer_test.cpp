@@ -257,10 +257,13 @@ TEST(CpuOptimizer, NumbersOnTheDeviceTakeThePlaceOfTheHosts) {
   }
 }
 
-// 1 - 2^-11 lies an eighth of bf16's spacing below 1.
+// 1 less an eighth of the type's spacing below it.
+double eighth_below_1(DType dtype) { return dtype == DType::bf16 ? 0x1p-11 : 0x1p-14; }
+
 Tensor stochastic_step(int64_t n, uint64_t step, std::vector<int64_t> cuts,
                        DType dtype = DType::bf16) {
-  const Tensor master = filled({n}, dtype, 1), gradient = filled({n}, DType::f32, 0x1p-11);
+  const Tensor master = filled({n}, dtype, 1),
+               gradient = filled({n}, DType::f32, eighth_below_1(dtype));
   std::vector<UpdateItem> items;
   cuts.push_back(n);
   for (int64_t at = 0; const int64_t end : cuts) {
@@ -275,24 +278,35 @@ Tensor stochastic_step(int64_t n, uint64_t step, std::vector<int64_t> cuts,
 
 TEST(CpuOptimizer, StochasticRoundingMovesA16BitMasterOnAverage) {
   const int64_t n = 40000;
-  const Values found = read(stochastic_step(n, 1, {}));
-  const int64_t moved = std::count(found.begin(), found.end(), 1 - 0x1p-8);
-  EXPECT_EQ(moved + std::count(found.begin(), found.end(), 1.0), n);
-  // Binomial(n, 1/8): five standard deviations are 331.
-  EXPECT_NEAR(static_cast<double>(moved), n / 8.0, 331);
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const double step = eighth_below_1(dtype);
+    const Values found = read(stochastic_step(n, 1, {}, dtype));
+    const int64_t moved = std::count(found.begin(), found.end(), 1 - 8 * step);
+    EXPECT_EQ(moved + std::count(found.begin(), found.end(), 1.0), n);
+    // Binomial(n, 1/8): five standard deviations are 331.
+    EXPECT_NEAR(static_cast<double>(moved), n / 8.0, 331);
 
-  const Tensor nearest = filled({4}, DType::bf16, 1), gradient = filled({4}, DType::f32, 0x1p-11);
-  kernels.sgd(std::vector<UpdateItem>{{.master = nearest, .gradient = gradient}}, {.lr = 1}, {});
-  EXPECT_EQ(read(nearest), Values(4, 1.0));
-  // f16 is fine enough to hold the result, so nothing is random.
-  EXPECT_EQ(read(stochastic_step(3, 1, {}, DType::f16)), Values(3, 1 - 0x1p-11));
+    const Tensor nearest = filled({4}, dtype, 1), gradient = filled({4}, DType::f32, step);
+    kernels.sgd(std::vector<UpdateItem>{{.master = nearest, .gradient = gradient}}, {.lr = 1}, {});
+    EXPECT_EQ(read(nearest), Values(4, 1.0));
+    // What the type can hold is not random.
+    const Tensor exact = filled({4}, dtype, 1), whole = filled({4}, DType::f32, 8 * step);
+    kernels.sgd(std::vector<UpdateItem>{{.master = exact, .gradient = whole}},
+                {.lr = 1, .stochastic_rounding = true, .seed = 7, .step = 1}, {});
+    EXPECT_EQ(read(exact), Values(4, 1 - 8 * step));
+  }
 }
 
 TEST(CpuOptimizer, StochasticRoundingDependsOnStepAndElementAlone) {
-  const Tensor whole = stochastic_step(5000, 1, {});
-  expect_same_bits(stochastic_step(5000, 1, {}), whole, "again");
-  expect_same_bits(stochastic_step(5000, 1, {1, 700, 700, 4097}), whole, "as several items");
-  EXPECT_NE(read(stochastic_step(5000, 2, {})), read(whole));
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const auto stepped = [&](uint64_t step, std::vector<int64_t> cuts) {
+      return stochastic_step(5000, step, std::move(cuts), dtype);
+    };
+    const Tensor whole = stepped(1, {});
+    expect_same_bits(stepped(1, {}), whole, "again");
+    expect_same_bits(stepped(1, {1, 700, 700, 4097}), whole, "as several items");
+    EXPECT_NE(read(stepped(2, {})), read(whole));
+  }
 }
 
 TEST(CpuOptimizer, UpdatesDoNotDependOnThreads) {
