@@ -22,7 +22,8 @@ execute_process(
 if(NOT status EQUAL 0)
   # Not built, or it does not start: one entry that fails and says so.
   add_test("${binade_test_label}.not_built" "${binade_test_executable}" --gtest_list_tests)
-  set_tests_properties("${binade_test_label}.not_built" PROPERTIES LABELS "${binade_test_label}")
+  set_tests_properties("${binade_test_label}.not_built" PROPERTIES LABELS "${binade_test_label}" ENVIRONMENT
+                                                                   "${binade_test_environment}")
   return()
 endif()
 

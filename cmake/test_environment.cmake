@@ -1,14 +1,8 @@
-# The threads of a test: binade_team of them, and binade_test_environment, which says so. ctest -j runs as many tests as
-# there are cores; with a team of one thread per core in each, spinning while it waits, that takes minutes. What the
-# caller's environment sets is left as it is. Tests of thread counts set their own.
+# The threads of a test: binade_team of them, as binade_test_environment says. ctest -j runs as many tests as there are
+# cores; with a team of one thread per core in each, spinning while it waits, that takes minutes. Tests of thread counts
+# set their own, and BINADE_THREADS is stronger.
 cmake_host_system_information(RESULT binade_team QUERY NUMBER_OF_LOGICAL_CORES)
 if(binade_team GREATER 4)
   set(binade_team 4)
 endif()
-set(binade_test_environment "")
-if("$ENV{OMP_WAIT_POLICY}" STREQUAL "")
-  list(APPEND binade_test_environment OMP_WAIT_POLICY=passive)
-endif()
-if("$ENV{OMP_NUM_THREADS}" STREQUAL "")
-  list(APPEND binade_test_environment OMP_NUM_THREADS=${binade_team})
-endif()
+set(binade_test_environment OMP_WAIT_POLICY=passive OMP_NUM_THREADS=${binade_team})

@@ -225,6 +225,13 @@ if(NOT BINADE_SANITIZE)
   set_tests_properties(python.install PROPERTIES LABELS "python;net;slow" TIMEOUT 3600)
 endif()
 
+if(NOT BINADE_SANITIZE)
+  add_test(NAME structure.test_threads
+           COMMAND "${CMAKE_COMMAND}" -D "build=${CMAKE_CURRENT_BINARY_DIR}" -P
+                   "${CMAKE_CURRENT_SOURCE_DIR}/tests/structure/test_threads.cmake")
+  set_tests_properties(structure.test_threads PROPERTIES LABELS structure)
+endif()
+
 # Suites get theirs from cmake/discover_suites.cmake.
 include(cmake/test_environment.cmake)
 get_property(configured_tests DIRECTORY PROPERTY TESTS)

@@ -49,7 +49,7 @@ def environment(number, **more):
 
 
 class Coverage:
-    """Which tests reach which places, how long each takes, and which fail anyway; per executable, kept with the build."""
+    """Which tests reach which places, how long each takes, and which fail anyway. Kept per executable."""
 
     def __init__(self, jobs):
         self.seconds, self.reached, self.broken = {}, {}, set()
@@ -109,7 +109,8 @@ class Runner:
     def run(self, name, cases, number):
         """The first of these tests that fails, "" if it cannot be told, or None if all pass."""
         expected = sum(self.coverage.time_of((name, case)) for case in cases)
-        command = [tree.BUILD / f"test_{name}", "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={':'.join(cases)}"]
+        command = [tree.BUILD / f"test_{name}", "--gtest_brief=1", "--gtest_fail_fast",
+                   f"--gtest_filter={':'.join(cases)}"]
         process = subprocess.Popen(command, cwd=tree.TREE, env=environment(number), stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         try:
@@ -191,23 +192,24 @@ def run(count, seed, jobs, again, listed):
 def report(faults, results, known):
     entries = [(fault, results[fault.key()]) for fault in faults]
     killed = [fault for fault, entry in entries if entry["killer"]]
-    survived = [(fault, entry) for fault, entry in entries if not entry["killer"]]
-    equivalent = [(fault, reason) for fault, _ in survived if (reason := known.reason(fault.place))]
-    real = [(fault, entry) for fault, entry in survived if not known.reason(fault.place)]
+    survived = [fault for fault, entry in entries if not entry["killer"]]
+    equivalent = [fault for fault in survived if known.reason(fault.place)]
+    real = [fault for fault in survived if not known.reason(fault.place)]
     print(f"\n{'component':10} faults killed equivalent survived")
     for component in sorted({fault.component() for fault in faults}):
-        def of(group):
-            return sum(1 for entry in group if (entry[0] if isinstance(entry, tuple) else entry).component() == component)
-        print(f"{component:10} {of(faults):6} {of(killed):6} {of(equivalent):10} {of(real):8}")
+        counts = [sum(1 for fault in group if fault.component() == component)
+                  for group in (faults, killed, equivalent, real)]
+        print("{:10} {:6} {:6} {:10} {:8}".format(component, *counts))
     seconds = statistics.median(entry["seconds"] for _, entry in entries)
     noticed = len(killed) + len(equivalent)
     print(f"\n{len(faults)} faults: {len(killed)} killed, {len(equivalent)} equivalent, {len(real)} survived; "
           f"{100 * noticed / len(faults):.1f}% killed or equivalent; median {seconds:.1f} s per fault")
-    for fault, reason in equivalent:
-        print(f"  equivalent: {fault.where()} [{fault.place.rule}] {fault.change()}\n              {reason}")
-    for fault, entry in real:
+    for fault in equivalent:
+        print(f"  equivalent: {fault.where()} [{fault.place.rule}] {fault.change()}\n"
+              f"              {known.reason(fault.place)}")
+    for fault in real:
         print(f"  survived:   {fault.where()} [{fault.place.rule}] {fault.change()}"
-              + ("" if entry["reached"] else "\n              no test reaches it"))
+              + ("" if results[fault.key()]["reached"] else "\n              no test reaches it"))
     for fault in killed:
         if known.reason(fault.place):
             print(f"  killed, though listed as equivalent: {fault.where()} {fault.change()}")

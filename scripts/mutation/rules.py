@@ -27,12 +27,13 @@ OTHER_END = {"front": "back", "back": "front", "min": "max", "max": "min", "firs
              "find_first_of": "find_last_of", "lower_bound": "upper_bound", "upper_bound": "lower_bound",
              "min_element": "max_element", "max_element": "min_element"}
 STATEMENT_WORDS = {"if", "for", "while", "switch", "return", "case", "throw", "else", "do", "goto", "using", "new",
-                   "delete", "typedef", "namespace", "template", "catch", "sizeof", "decltype", "alignas", "static_assert",
+                   "delete", "typedef", "namespace", "template", "catch", "sizeof", "decltype", "alignas",
+                   "static_assert",
                    "operator", "break", "continue", "co_return", "default", "public", "private", "protected", "enum",
                    "struct", "class", "union", "friend", "void", "int", "float", "double", "bool", "constexpr",
                    "static", "extern", "try", "asm", "const", "auto"}
 # What these are given is the text of a message.
-MESSAGES = {"fail", "runtime_error", "logic_error", "invalid_argument", "Error", "warn", "print", "println", "ADD_FAILURE"}
+MESSAGES = {"fail", "runtime_error", "logic_error", "invalid_argument", "Error", "warn", "print", "println"}
 OPEN = {"(": ")", "[": "]", "{": "}"}
 RULES = ("comparison turned", "off by one", "term dropped", "statement dropped", "arguments swapped", "first for last",
          "flag ignored", "constant changed", "other branch")
@@ -59,6 +60,7 @@ class Place:
     before: str
     after: str
     pieces: list
+    occurrence: int = 0  # which of the same on one line
 
     def span(self):
         return (self.pieces[0][0], self.pieces[-1][1])
@@ -172,9 +174,9 @@ def end_of_constant(tokens, index):
         if token.text == ";" or (word == "case" and token.text == ":" and token.text != "::"):
             return at
         if token.text == "{" and word in ("constexpr", "operator"):
-            initializer = tokens[at - 1].text in ("=", "]") or (tokens[at - 1].kind == "word" and
-                                                               tokens[at - 1].text not in ("const", "noexcept", "override"))
-            if not initializer:
+            before = tokens[at - 1]
+            is_function = before.text in ("const", "noexcept", "override") or before.kind != "word"
+            if is_function and before.text not in ("=", "]"):
                 return at  # a function or `if constexpr`: its body runs
         if token.text in OPEN and token.match > at:
             at = token.match
@@ -379,7 +381,7 @@ def swaps(source, index, token):
         one, two = source.slice(a, b), source.slice(c, d)
         if one == two or not SIMPLE.match(one) or not SIMPLE.match(two) or any(t.hidden for t in tokens[a:d + 1]):
             continue
-        if "nullptr" in (one, two) or two == one.replace("begin()", "end()") or one in ("true", "false") and two in ("true", "false"):
+        if "nullptr" in (one, two) or two == one.replace("begin()", "end()") or {one, two} == {"true", "false"}:
             continue
         pieces = [(tokens[a].begin, tokens[b].end, f"::binade::fault_pick({{k}}, {one}, {two})"),
                   (tokens[c].begin, tokens[d].end, f"::binade::fault_pick({{k}}, {two}, {one})")]
@@ -473,4 +475,9 @@ def places(file, text):
             continue
         for finder in FINDERS:
             found += [place for place in finder(source, index, token) if place]
+    seen = {}
+    for place in found:
+        same = (place.rule, place.line, place.before, place.after)
+        place.occurrence = seen.get(same, 0)
+        seen[same] = place.occurrence + 1
     return found

@@ -21,10 +21,11 @@ class Fault:
 
     def key(self):
         place = self.place
-        return (place.file, place.rule, place.text, place.before, place.after)
+        same = (place.file, place.rule, place.text, place.before, place.after)
+        return same if place.occurrence == 0 else (*same, place.occurrence)
 
     def component(self):
-        return self.place.file.split("/")[0] if "/" in self.place.file else "c"
+        return component_of(self.place.file)
 
     def where(self):
         return f"src/binade/{self.place.file}:{self.place.line}"
@@ -73,6 +74,7 @@ def sources(known):
 
 
 def component_of(file):
+    """The headers outside of components are the public interface, which tests/c looks at."""
     return file.split("/")[0] if "/" in file else "c"
 
 
@@ -80,7 +82,8 @@ def quotas(files, count):
     """How many faults each component gets, by its lines of code."""
     lines = {}
     for file, text in files.items():
-        lines[component_of(file)] = lines.get(component_of(file), 0) + sum(1 for line in text.splitlines() if line.strip())
+        count_of_file = sum(1 for line in text.splitlines() if line.strip())
+        lines[component_of(file)] = lines.get(component_of(file), 0) + count_of_file
     total = sum(lines.values())
     exact = {component: count * n / total for component, n in lines.items()}
     quota = {component: int(x) for component, x in exact.items()}
@@ -91,7 +94,8 @@ def quotas(files, count):
 
 def rank(seed, place):
     """A number that orders places at random, the same whatever else changes in the sources."""
-    text = "\0".join((str(seed), place.file, place.rule, place.text, place.before, place.after))
+    text = "\0".join((str(seed), place.file, place.rule, place.text, place.before, place.after,
+                      *[str(place.occurrence)] * (place.occurrence > 0)))
     return hashlib.sha256(text.encode()).digest()
 
 
