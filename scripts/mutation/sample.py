@@ -205,15 +205,20 @@ class Sample:
 
 
 def errors_of(log):
-    """Per error of a compiler's log its (file below src/binade, line), and those that its notes name."""
+    """Per error of a compiler's log its (file below src/binade, line), and those that its notes name. An error in a
+    header of a library is where the last line before it says that it is required from."""
     named = re.compile(r"^(?:\S*/)?src/binade/([\w./-]+):(\d+):(?:\d+:)? *(.*)")
-    errors = []
+    errors, required = [], []
     for text in log.splitlines():
-        if not (match := named.match(text)):
-            continue
-        at = (match.group(1), int(match.group(2)) - 1)  # less the line of the guard's #include
-        if match.group(3).startswith(("error:", "fatal error:")):
-            errors.append((at, []))
-        elif errors:
+        match = named.match(text)
+        at = (match.group(1), int(match.group(2)) - 1) if match else None  # less the line of the guard's #include
+        if re.search(r": (fatal )?error: ", text):
+            places = [at] if at else required[::-1]
+            if places:
+                errors.append((places[0], places[1:]))
+            required = []
+        elif at and "required from" in text:
+            required.append(at)
+        elif at and errors:
             errors[-1][1].append(at)
     return errors

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -75,6 +77,16 @@ struct Bad {
   std::string part;
 };
 
+TEST(Json, QuotesKeepPrintableCharactersAndEscapeOthers) {
+  for (int c = 0; c < 256; ++c) {
+    const std::string text(1, static_cast<char>(c));
+    const std::string expected = c == '"' || c == '\\'   ? "\\" + text
+                                 : c >= 0x20 && c < 0x7F ? text
+                                                         : fmt::format("\\x{:02x}", c);
+    EXPECT_EQ(in_quotes(text), "\"" + expected + "\"");
+  }
+}
+
 TEST(Json, RefusesBadTextSayingWhere) {
   const std::string nested_65 = std::string(65, '[') + std::string(65, ']');
   const Bad table[] = {
@@ -82,6 +94,7 @@ TEST(Json, RefusesBadTextSayingWhere) {
       {"  ", 2, "unexpected end of input"},
       {"{\"a\":1,\"a\":2}", 7, "\"a\" twice"},
       {"{\"x\":{\"a\":1 , \"\\u0061\":2}}", 14, "\"a\" twice"},
+      {"{\"a\":1,\r\n\t\"a\":2}", 10, "\"a\" twice"},
       {"\xEF\xBB\xBF{}", 0, "byte order mark"},
       {"{} {}", 3, "expected end of input"},
       {"[1]x", 3, "invalid literal"},

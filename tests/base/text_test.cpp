@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 namespace binade {
 namespace {
 
@@ -57,6 +60,36 @@ TEST(Text, EscapesInvalidUtf8) {
   EXPECT_EQ(visible("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past U+10FFFF
   EXPECT_EQ(visible("\xe2\x82"), "\\xe2\\x82");                    // cut short
   EXPECT_EQ(visible("\xc3(\xc3\xa9"), "\\xc3(\xc3\xa9");
+}
+
+// Every character as Unicode defines its bytes; then every beginning that no character has.
+TEST(Text, KnowsTheLengthOfEveryCharacter) {
+  std::set<std::string> begins;  // the first two bytes of characters of three and four bytes
+  for (char32_t code = 0; code < 0x110000; ++code) {
+    if (code >= 0xD800 && code < 0xE000) continue;  // surrogates are no characters
+    const auto tail = [code](int shift) {
+      return static_cast<char>(0x80U | ((code >> shift) & 0x3FU));
+    };
+    std::string text;
+    if (code < 0x80)
+      text = {static_cast<char>(code)};
+    else if (code < 0x800)
+      text = {static_cast<char>(0xC0U | code >> 6), tail(0)};
+    else if (code < 0x10000)
+      text = {static_cast<char>(0xE0U | code >> 12), tail(6), tail(0)};
+    else
+      text = {static_cast<char>(0xF0U | code >> 18), tail(12), tail(6), tail(0)};
+    ASSERT_EQ(utf8_length(text + "a", 0), text.size()) << static_cast<uint32_t>(code);
+    if (text.size() > 1) begins.insert(text.substr(0, 2));
+    for (size_t cut = 1; cut < text.size(); ++cut)  // cut short, and with another byte there
+      ASSERT_EQ(utf8_length(text.substr(0, cut) + "aaa", 0), 0u) << static_cast<uint32_t>(code);
+  }
+  for (int first = 0x80; first < 0x100; ++first) {
+    for (int second = 0; second < 0x100; ++second) {
+      const std::string begin = {static_cast<char>(first), static_cast<char>(second)};
+      if (!begins.contains(begin)) EXPECT_EQ(utf8_length(begin + "\x80\xbf", 0), 0u) << begin;
+    }
+  }
 }
 
 TEST(Text, GroupsDigits) {

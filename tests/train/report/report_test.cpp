@@ -257,6 +257,25 @@ TEST(Report, TokensPerSecondAreTheMeanOverAllMicroBatches) {
   EXPECT_THAT(compared, Not(HasSubstr("<td>7,777</td>")));
 }
 
+// Runs of one precision are told apart by position, others by the color of their format.
+TEST(Report, EveryRunIsInEveryChartOfAComparison) {
+  const auto count = [](const std::string& text, const std::string& part) {
+    int64_t found = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  RunSummary one = summary(), two = summary(), three = summary();
+  one.name = "first-run", two.name = "second-run", three.name = "third-run";
+  const std::string alike = comparison_html({one, two, three});
+  EXPECT_GT(count(alike, "first-run"), 3);
+  EXPECT_EQ(count(alike, "first-run"), count(alike, "second-run"));
+  EXPECT_EQ(count(alike, "first-run"), count(alike, "third-run"));
+  one.config.precision = Precision::fp32, two.config.precision = Precision::bf16;
+  const std::string different = comparison_html({one, two, three});
+  EXPECT_EQ(count(different, "first-run"), count(alike, "first-run"));
+  EXPECT_NE(different, alike);
+}
+
 TEST(Report, BitsPerByteAreLossesInAnotherUnit) {
   RunSummary run = summary();
   // ln 2 nats are a bit; two bytes per token.
