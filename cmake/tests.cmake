@@ -192,6 +192,7 @@ if(NOT BINADE_SANITIZE)
   find_package(Python3 3.11 QUIET COMPONENTS Interpreter) # for tomllib
   if(Python3_FOUND)
     add_test(NAME mutate.list COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate" --list)
+    add_test(NAME mutate.rules COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tests/mutants/rules_test.py")
   endif()
   add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
   set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)

@@ -10,8 +10,8 @@ import time
 from mutation import tree
 from mutation.sample import LISTED, Known, Sample
 
-# The executables of tests/structure and tests/docs read the sources, which are not as they should be.
-NOT_ASKED = ("structure", "docs", "golden", "support", "install", "preload", "ranks", "mutants")
+# Tests that read the sources, which are not as they should be.
+NOT_ASKED = {"structure", "docs"}
 SKIPPED = "-*Slow.*:*Slow/*:*Gpu.*:*Gpu/*:*Net.*:*Net/*:*Fuzz.*:*Fuzz/*"
 TEST_THREADS = 2  # of one test: several faults are tried at a time
 ROUND_SECONDS = (2, 10, 60, 1e9)  # how long the tests of each round take; a fault goes on while none notices it
@@ -25,7 +25,8 @@ def die(message):
 def build(sample, name, refused):
     """The library first: its errors drop faults in headers, for which every test would be compiled again."""
     log = tree.WORK / f"{name}.build.log"
-    for targets in (("binade",), ()):
+    tests = [f"test_{folder}" for folder in test_folders()]
+    for targets in (["binade"], tests):
         tree.plant(sample.edited())
         print(f"building {len(sample.planted)} faults: {log.relative_to(tree.ROOT)}", flush=True)
         while not tree.build(log, *targets):
@@ -38,9 +39,9 @@ def build(sample, name, refused):
             tree.plant(sample.edited())
 
 
-def executables():
-    folders = sorted(path.name for path in (tree.ROOT / "tests").iterdir() if path.is_dir())
-    return [name for name in folders if name not in NOT_ASKED and (tree.BUILD / f"test_{name}").exists()]
+def test_folders():
+    folders = {path.relative_to(tree.ROOT / "tests").parts[0] for path in (tree.ROOT / "tests").rglob("*_test.cpp")}
+    return sorted(folders - NOT_ASKED)
 
 
 def environment(number, **more):
@@ -54,7 +55,7 @@ class Coverage:
     def __init__(self, jobs):
         self.seconds, self.reached, self.broken = {}, {}, set()
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            for name, record in pool.map(lambda name: (name, self.read(name)), executables()):
+            for name, record in pool.map(lambda name: (name, self.read(name)), test_folders()):
                 self.add(name, record)
 
     def read(self, name):
