@@ -2,6 +2,8 @@
 import concurrent.futures
 import json
 import os
+import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -107,38 +109,44 @@ class Runner:
     def __init__(self, coverage):
         self.coverage = coverage
 
-    def run(self, name, cases, number):
-        """The first of these tests that fails, "" if it cannot be told, or None if all pass."""
+    def run(self, name, cases, number, memory):
+        """The first of these tests that fails, or a word about how the executable ended; None if all pass."""
         expected = sum(self.coverage.time_of((name, case)) for case in cases)
         command = [tree.BUILD / f"test_{name}", "--gtest_brief=1", "--gtest_fail_fast",
                    f"--gtest_filter={':'.join(cases)}"]
-        process = subprocess.Popen(command, cwd=tree.TREE, env=environment(number), stdout=subprocess.PIPE,
+        process = subprocess.Popen(command, cwd=tree.TREE, env=environment(number, **memory), stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         try:
             output = process.communicate(timeout=30 + 10 * expected)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             return "(hangs)"
         if process.returncode == 0:
             return None
-        failed = [line.split("]", 1)[1].split()[0].rstrip(",") for line in output.splitlines() if "[  FAILED  ]" in line
-                  and "." in line]
-        return failed[0] if failed else f"(exit {process.returncode})"
+        failed = re.search(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", output)
+        return failed.group(1) if failed else f"(exit {process.returncode})"
+
+    def killer_among(self, tests, fault, memory):
+        by_name = {}
+        for name, case in tests:
+            by_name.setdefault(name, []).append(case)
+        for name in sorted(by_name, key=lambda name: sum(self.coverage.time_of((name, c)) for c in by_name[name])):
+            cases = by_name[name]
+            while cases and (failed := self.run(name, cases, fault.number, memory)):
+                # A test that also fails without the fault says nothing.
+                if failed not in cases or self.run(name, [failed], 0, memory) is None:
+                    return f"{name} {failed}"
+                cases = [case for case in cases if case != failed]
+        return None
 
     def killer(self, fault):
-        """The test that notices a fault, or None."""
-        for tests in self.coverage.rounds(fault):
-            by_name = {}
-            for name, case in tests:
-                by_name.setdefault(name, []).append(case)
-            for name, cases in sorted(by_name.items(), key=lambda entry: sum(self.coverage.time_of((entry[0], case))
-                                                                             for case in entry[1])):
-                while cases and (failed := self.run(name, cases, fault.number)):
-                    # A test that also fails without the fault says nothing.
-                    if failed not in cases or self.run(name, [failed], 0) is None:
-                        return f"{name} {failed}"
-                    cases = [case for case in cases if case != failed]
+        """The test that notices a fault, or None. Those that read or write past the end of memory are left to the
+        poison preset, which is asked last."""
+        for memory in ({}, {"BINADE_POISON": "guard"}):
+            for tests in self.coverage.rounds(fault):
+                if killer := self.killer_among(tests, fault, memory):
+                    return killer + (" (poison)" if memory else "")
         return None
 
     def judge(self, fault):

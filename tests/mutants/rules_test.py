@@ -36,13 +36,15 @@ class Rules(unittest.TestCase):
         self.expect("g(a, b.size());", ("arguments swapped", "g(.. a, b.size() ..)", "g(.. b.size(), a ..)"))
         self.expect("return list.front() + std::min(a, b);", ("first for last", "list.front()", "list.back()"),
                     ("first for last", "std::min(a, b)", "std::max(a, b)"))
-        self.expect("if (!a.empty()) g(true);", ("flag ignored", "!a.empty()", "false"), ("flag ignored", "true", "false"))
+        self.expect("if (!a.empty()) g(true);", ("flag ignored", "!a.empty()", "false"),
+                    ("flag ignored", "true", "false"))
         self.expect("return a ? 0.5 : 7;", ("other branch", "a", "!(a)"), ("constant changed", "0.5", "1.0"),
                     ("constant changed", "7", "8"))
 
     def test_leaves_messages_constants_templates_and_other_machines_alone(self):
-        for text in ('fail("op", {.found = std::to_string(a + b)});', "constexpr int c = 1 + 2;", "std::array<int, 4> c;",
-                     "#ifdef X\na = b + 1;\n#endif", "// a + b", "static_assert(sizeof(a) == 4);", "float* p;"):
+        for text in ('fail("op", {.found = std::to_string(a + b)});', "constexpr int c = 1 + 2;",
+                     "std::array<int, 4> c;", "#ifdef X\na = b + 1;\n#endif", "// a + b",
+                     "static_assert(sizeof(a) == 4);", "float* p;"):
             self.assertEqual(found(text), set(), text)
 
     def test_guards_keep_the_lines(self):
