@@ -178,7 +178,7 @@ def run(count, seed, jobs, again, listed):
         print(f"left out, fails without a fault: {test[0]} {test[1]}", flush=True)
     path = tree.WORK / f"{name}.jsonl"
     results = read_results(path)
-    faults = sample.selected()
+    faults = sample.selected(coverage.reached)
     waiting = [f for f in faults if f.key() not in results or again and results[f.key()]["killer"] is None]
     runner = Runner(coverage)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool, open(path, "a") as out:

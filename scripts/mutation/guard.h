@@ -66,14 +66,17 @@ inline bool fault(int place) {
   return false;
 }
 
+// In headers, where one that does not compile would have everything compiled again: false in constant expressions.
+constexpr bool header_fault(int place) { return !std::is_constant_evaluated() && fault(place); }
+
 // One of two arguments of one type.
 template <typename T>
-T& fault_pick(int place, T& given, T& other) {
-  return fault(place) ? other : given;
+constexpr T& fault_pick(bool active, T& given, T& other) {
+  return active ? other : given;
 }
 template <typename T>
-const T& fault_pick(int place, const T& given, const T& other) {
-  return fault(place) ? other : given;
+constexpr const T& fault_pick(bool active, const T& given, const T& other) {
+  return active ? other : given;
 }
 
 }  // namespace binade

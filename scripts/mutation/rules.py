@@ -383,8 +383,8 @@ def swaps(source, index, token):
             continue
         if "nullptr" in (one, two) or two == one.replace("begin()", "end()") or {one, two} == {"true", "false"}:
             continue
-        pieces = [(tokens[a].begin, tokens[b].end, f"::binade::fault_pick({{k}}, {one}, {two})"),
-                  (tokens[c].begin, tokens[d].end, f"::binade::fault_pick({{k}}, {two}, {one})")]
+        pieces = [(tokens[a].begin, tokens[b].end, f"::binade::fault_pick(::binade::fault({{k}}), {one}, {two})"),
+                  (tokens[c].begin, tokens[d].end, f"::binade::fault_pick(::binade::fault({{k}}), {two}, {one})")]
         name = callee + "("
         yield source.made("arguments swapped", a, f"{name}.. {one}, {two} ..)", f"{name}.. {two}, {one} ..)", pieces)
 

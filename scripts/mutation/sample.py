@@ -167,10 +167,13 @@ class Sample:
     def drawn_of(self, component):
         return [fault for fault in self.planted if fault.component() == component and fault.place.rule != LISTED]
 
-    def selected(self):
+    def selected(self, reached):
+        """The faults to try. One in a header that nothing reaches may stand in a constant expression, where it is
+        never active: another takes its turn."""
         chosen = [fault for fault in self.planted if fault.place.rule == LISTED]
         for component, quota in self.quota.items():
-            chosen += self.drawn_of(component)[:quota]
+            chosen += [fault for fault in self.drawn_of(component)
+                       if fault.number in reached or not fault.place.file.endswith(".h")][:quota]
         return chosen
 
     def edited(self):
@@ -181,6 +184,8 @@ class Sample:
             if not pieces:
                 continue
             for begin, end, planted in sorted(pieces, reverse=True):
+                if file.endswith(".h"):
+                    planted = planted.replace("::binade::fault(", "::binade::header_fault(")
                 text = text[:begin] + planted + text[end:]
             texts["src/binade/" + file] = text
         return texts
