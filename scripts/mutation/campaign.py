@@ -94,15 +94,18 @@ class Coverage:
         return self.seconds.get(test, 0)
 
     def rounds(self, fault):
-        """The tests that reach a fault, the quickest first, in rounds of growing length."""
+        """The tests that reach a fault, the quickest first, in rounds of growing length. Then the others of their
+        executables: what is computed once for a process was noted for the first test alone that needed it."""
         own = fault.component()
-        tests = [test for test in self.reached.get(fault.number, ()) if test not in self.broken]
-        tests.sort(key=lambda test: (self.time_of(test) + 0.01) * (1 if test[0] == own else FOREIGN))
+        cost = lambda test: (self.time_of(test) + 0.01) * (1 if test[0] == own else FOREIGN)
+        tests = sorted((test for test in self.reached.get(fault.number, ()) if test not in self.broken), key=cost)
         total, parts = 0.0, [[] for _ in ROUND_SECONDS]
         for test in tests:
             total += self.time_of(test)
             parts[next(i for i, limit in enumerate(ROUND_SECONDS) if total <= limit)].append(test)
-        return [part for part in parts if part]
+        names = {name for name, _ in tests}
+        rest = [test for test in self.seconds if test[0] in names and test not in self.broken | set(tests)]
+        return [part for part in [*parts, sorted(rest, key=cost)] if part]
 
 
 class Runner:

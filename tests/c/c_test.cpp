@@ -90,6 +90,8 @@ TEST(C, EveryOpOfTheListRunsOrSaysWhatItWants) {
     EXPECT_EQ(signature.back(), ')') << signature;
     const std::vector<const bnd_tensor*> too_many(9, nullptr);
     EXPECT_THAT(refusal(name.c_str(), too_many), AnyOf(HasSubstr("NULL"), HasSubstr("9 inputs")));
+    if (signature.find("(...") == std::string::npos)
+      EXPECT_THAT(refusal(name.c_str(), {}), HasSubstr("0 inputs"));
   }
   EXPECT_GT(names.size(), 70u);
   EXPECT_EQ(bnd_op_name(bnd_op_count()), nullptr);
@@ -123,6 +125,14 @@ TEST(C, OpsAreThoseOfTheLibrary) {
                             {{.name = "delta", .kind = BND_FLOAT, .number = 2}})),
               ElementsAreArray(test::read(huber_loss(tx, tw, Reduce::mean, 2))));
   EXPECT_THAT(values_of(run("norm", {x.get()}, {integer("p", 1)})), ElementsAre(10.75));
+  // A flag that is not given is false, and 0 is, too.
+  const auto rank_of_sum = [&](std::vector<bnd_option> options) {
+    options.push_back(integer("axes", 1));
+    return bnd_tensor_rank(run("sum", {x.get()}, options).get());
+  };
+  EXPECT_EQ(rank_of_sum({}), 1);
+  EXPECT_EQ(rank_of_sum({integer("keep", 0)}), 1);
+  EXPECT_EQ(rank_of_sum({integer("keep", 1)}), 2);
 }
 
 TEST(C, MisuseIsNamed) {

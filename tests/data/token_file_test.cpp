@@ -65,6 +65,12 @@ TEST(TokenFile, RecognizesWideIdsWithoutAHeader) {
   ASSERT_EQ(of_large.size(), 100);
   EXPECT_EQ(of_large[99], 148500);
   EXPECT_EQ(read_token_file(folder.put("c.bin", bytes_of(narrow)), 50257).size(), 100);
+  // Zeros are as good as any 16-bit ids.
+  EXPECT_EQ(read_token_file(folder.put("z.bin", std::string(400, '\0')), 50257).size(), 200);
+  // A file that ends where a page of memory does: nothing behind it may be read.
+  std::vector<uint32_t> page;
+  for (uint32_t i = 0; i < 1024; ++i) page.push_back(i * 40);
+  EXPECT_EQ(read_token_file(folder.put("p.bin", bytes_of(page)), 50257).size(), 1024);
   // Ids that a file of 16 bits cannot have are past this vocabulary.
   EXPECT_THROW(read_token_file(folder.put("d.bin", bytes_of(large)), 50257), Error);
 }

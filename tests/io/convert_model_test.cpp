@@ -110,7 +110,8 @@ TEST(Convert, RefusesWeightsThatDoNotFit) {
 
 TEST(LoadWeights, AShorterContextTakesTheFirstPositions) {
   const TemporaryFolder folder;
-  const nn::GPTConfig config{.layers = 1, .width = 8, .heads = 2, .vocab = 20, .context = 8};
+  // Wider than long, so that the two are told apart.
+  const nn::GPTConfig config{.layers = 1, .width = 12, .heads = 2, .vocab = 20, .context = 8};
   nn::GPT whole(config);
   save_pretrained(whole, folder / "a");
   nn::GPTConfig cut = config;

@@ -244,6 +244,9 @@ TEST(SafetensorsBadFiles, Shapes) {
                         }() +
                         "]"),
        {"expected 8 bytes for F32 [2, 1, 1", ", ...], found 24"}},
+      {"as many dimensions as are shown",
+       with("[2,3]", "[2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]"),
+       {"F32 [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], found 24"}},
       {"wider type", with("F32", "F64"), {"expected 48 bytes for F64 [2, 3], found 24"}},
       {"nine dimensions",
        with("[2,3]", "[1,1,1,1,1,1,1,2,3]"),

@@ -217,7 +217,7 @@ TEST(LanguageModel, RecomputeWithDropoutChangesNoBit) {
 // Gemma's factor sqrt(width) is rounded to the type of the embedding: 4.47 is 4.46875 in bf16.
 TEST(LanguageModel, TheEmbeddingScaleHasTheEmbeddingsType) {
   const auto logits = [](double scale, DType dtype) {
-    LanguageModelConfig config = tiny_gpt;
+    LanguageModelConfig config = GPT(tiny_gpt).config();
     config.embedding_scale = scale;
     LanguageModel model(config, {Device::cpu(), dtype});
     return to_vector(model.logits(some_tokens(2, 8)));

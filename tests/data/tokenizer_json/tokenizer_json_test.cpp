@@ -70,8 +70,12 @@ TEST(TokenizerJson, WhatTransformersNeedsBesideAModel) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));  // an unknown tokenizer stays unknown
   add_huggingface_files(folder.path(), 256);
   EXPECT_EQ(testing::content_of(folder / "tokenizer.json"), byte_tokenizer_json());
-  EXPECT_THAT(testing::content_of(folder / "tokenizer_config.json"),
-              HasSubstr("PreTrainedTokenizerFast"));
+  const json::Document config =
+      json::parse(testing::content_of(folder / "tokenizer_config.json"), {});
+  EXPECT_EQ(config.root().at("tokenizer_class").string(), "PreTrainedTokenizerFast");
+  const auto& classes = config.root().at("auto_map").at("AutoTokenizer").array();
+  ASSERT_EQ(classes.size(), 2u);  // the slow class and the fast one
+  for (const json::Value& one : classes) EXPECT_EQ(one.string(), "PreTrainedTokenizerFast");
   folder.put("tokenizer_config.json", "{}");
   add_huggingface_files(folder.path(), 256);
   EXPECT_EQ(testing::content_of(folder / "tokenizer_config.json"), "{}");
