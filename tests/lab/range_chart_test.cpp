@@ -29,5 +29,27 @@ TEST(RangeChart, FormatsHaveTheirKnownRanges) {
   }
 }
 
+// Bars are relative to the highest of all rows; a chart without values is none.
+TEST(RangeChart, HistogramsShareOneScale) {
+  const ExponentHistogram low{.name = "low", .first = -3, .fractions = {0.1, 0.2}},
+      high{.name = "high", .first = 2, .fractions = {0.7, 0.1, 0.2}}, none{.name = "none"};
+  const ExponentAxis axis = ExponentAxis::around({&low, &high, &none});
+  const auto chart = [&](const std::vector<const ExponentHistogram*>& histograms) {
+    std::vector<HistogramRow> rows;
+    for (const ExponentHistogram* one : histograms)
+      rows.push_back({.name = one->name, .histogram = one, .style = {}, .range = {}});
+    return histogram_chart("exponents", rows, axis);
+  };
+  EXPECT_EQ(chart({&none}), "");
+  EXPECT_NE(chart({&low}), "");
+  // The same row is drawn smaller beside a higher one.
+  const std::string alone = chart({&low}), beside = chart({&low, &high});
+  const auto bars = [](const std::string& text) {
+    const size_t begin = text.find("low");
+    return text.substr(begin, text.find("high", begin) - begin);
+  };
+  EXPECT_NE(bars(alone).substr(0, bars(beside).size()), bars(beside));
+}
+
 }  // namespace
 }  // namespace binade::lab

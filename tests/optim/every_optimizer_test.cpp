@@ -368,6 +368,19 @@ TEST(Lion, StepsByTheSign) {
   EXPECT_TRUE(std::isnan(found[3]));
 }
 
+TEST(EveryOptimizer, RefusesToHaveNoGroup) {
+  const auto refuses = [](auto&& make) {
+    EXPECT_THAT(test::error_of(make), HasSubstr("groups: expected at least one"));
+  };
+  refuses([] { Adafactor(std::vector<AdafactorGroup>()); });
+  refuses([] { Adagrad(std::vector<AdagradGroup>()); });
+  refuses([] { Adam(std::vector<AdamGroup>()); });
+  refuses([] { AdamW(std::vector<AdamGroup>()); });
+  refuses([] { Lion(std::vector<LionGroup>()); });
+  refuses([] { RMSprop(std::vector<RmspropGroup>()); });
+  refuses([] { SGD(std::vector<SgdGroup>()); });
+}
+
 // Steps are relative to a parameter's size, but not to one below eps2: from zeros, the first step
 // is of the size lr * eps2 in the direction of each gradient. A gradient of 0 moves nothing.
 TEST(Adafactor, LeavesZeros) {

@@ -154,5 +154,21 @@ TEST(Arena, ASecondStepHasTheAddressesOfTheFirst) {
   EXPECT_EQ(arena.size(), size);
 }
 
+// Each free place merges with its own neighbor, not with the first one.
+TEST(Arena, DisownedPlacesMergeWithTheirNeighbors) {
+  Arena arena;
+  arena.grow(100);
+  const int owner = 0;
+  ASSERT_EQ(arena.take(100, nullptr), 0u);
+  arena.give(0, 10, nullptr);
+  arena.give(30, 10, nullptr);
+  arena.give(40, 10, &owner);
+  arena.give(80, 20, nullptr);
+  EXPECT_FALSE(arena.take(30, nullptr));
+  arena.disown(&owner);
+  EXPECT_EQ(arena.take(20, nullptr), 30u);
+  EXPECT_EQ(arena.free_at_end(), 20u);
+}
+
 }  // namespace
 }  // namespace binade::memory
