@@ -169,6 +169,7 @@ def read_results(path):
 
 
 def run(count, seed, jobs, again, listed):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and tests send it
     known = Known()
     name = f"random-{count}-{seed}"
     tree.WORK.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@
 
 #include "binade/autograd/op.h"
 #include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/matmul/linear.h"
 #include "binade/ops/norm/softmax.h"
@@ -126,6 +127,15 @@ TEST(C, OpsAreThoseOfTheLibrary) {
                             {{.name = "delta", .kind = BND_FLOAT, .number = 2}})),
               ElementsAreArray(test::read(huber_loss(tx, tw, Reduce::mean, 2))));
   EXPECT_THAT(values_of(run("norm", {x.get()}, {integer("p", 1)})), ElementsAre(10.75));
+  const auto gelu_of = [&](const char* form) {
+    const bnd_option option{.name = "form", .kind = BND_TEXT, .text = form};
+    return values_of(
+        run("gelu", {x.get()},
+            form == nullptr ? std::vector<bnd_option>() : std::vector<bnd_option>{option}));
+  };
+  EXPECT_THAT(gelu_of(nullptr), ElementsAreArray(test::read(gelu(tx, Gelu::erf))));
+  EXPECT_THAT(gelu_of("erf"), ElementsAreArray(test::read(gelu(tx, Gelu::erf))));
+  EXPECT_THAT(gelu_of("tanh"), ElementsAreArray(test::read(gelu(tx, Gelu::tanh))));
   // A flag that is not given is false, and 0 is, too.
   const auto rank_of_sum = [&](std::vector<bnd_option> options) {
     options.push_back(integer("axes", 1));

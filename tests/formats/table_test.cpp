@@ -92,5 +92,12 @@ TEST(FormatTable, ANumberIsShownInEachFormat) {
   EXPECT_NE(line_of(number_text(448, 1), "e4m3fnuz").find("overflows"), std::string::npos);
 }
 
+TEST(FormatTable, LayoutsCountSignExponentAndMantissa) {
+  const std::string text = layout_text();
+  for (const char* line : {"1 + 4 + 3 = 8 bits", "1 + 5 + 2 = 8 bits", "1 + 8 + 7 = 16 bits",
+                           "1 + 5 + 10 = 16 bits", "1 + 8 + 23 = 32 bits", " 8 + 0 = 8 bits"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+}
+
 }  // namespace
 }  // namespace binade::formats

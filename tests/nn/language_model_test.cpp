@@ -314,6 +314,10 @@ TEST(LanguageModelInput, RefusesBadConfigurations) {
     change(config);
     return message(config);
   };
+  EXPECT_THAT(with([](auto& c) {
+                c.layer_types = {LayerAttention::full, LayerAttention::full};
+              }),
+              HasSubstr("layer_types: expected one for each of the 1 layers"));
   EXPECT_THAT(with([](auto& c) { c.layers = 0; }),
               HasSubstr("layers: expected at least 1, found 0"));
   EXPECT_THAT(with([](auto& c) { c.width = -4; }), HasSubstr("width"));

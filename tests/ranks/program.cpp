@@ -297,9 +297,10 @@ void fault(const Ranks& ranks, const std::string& kind) {
     ranks->broadcast_text("something else", "");
   }
   if (kind == "differs") agree(*ranks, {{"version", faulty ? "2" : "1"}});
-  if (kind == "fails") {
+  if (kind == "fails" || kind == "fails_alike") {
     together(*ranks, [&] {
-      if (faulty) fail("data", {.argument = "train.bin", .found = "damage"});
+      if (faulty || kind == "fails_alike")
+        fail("data", {.argument = "train.bin", .found = "damage"});
     });
   }
   gather_something(*ranks, "second");
