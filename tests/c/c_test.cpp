@@ -136,6 +136,9 @@ TEST(C, OpsAreThoseOfTheLibrary) {
   EXPECT_THAT(gelu_of(nullptr), ElementsAreArray(test::read(gelu(tx, Gelu::erf))));
   EXPECT_THAT(gelu_of("erf"), ElementsAreArray(test::read(gelu(tx, Gelu::erf))));
   EXPECT_THAT(gelu_of("tanh"), ElementsAreArray(test::read(gelu(tx, Gelu::tanh))));
+  // As many inputs as there are.
+  EXPECT_EQ(bnd_tensor_size(run("cat", {x.get(), w.get(), x.get()}, {integer("axis", 0)}).get(), 0),
+            6);
   // A flag that is not given is false, and 0 is, too.
   const auto rank_of_sum = [&](std::vector<bnd_option> options) {
     options.push_back(integer("axes", 1));

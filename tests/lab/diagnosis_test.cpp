@@ -129,6 +129,14 @@ bool cures(const Fault& fault, const Cure& cure) {
   return finite && (nonzero || fault.verdict != Verdict::underflow);
 }
 
+TEST(Cures, SayWhatTheyChangeAndNothingElse) {
+  const Cure type{.autocast_type = DType::bf16}, scale{.scale = 1024};
+  EXPECT_EQ(type.cpp(), "amp::Autocast cast(DType::bf16);\n");
+  EXPECT_EQ(type.toml(), "[precision]\nprecision = \"bf16\"\n");
+  EXPECT_EQ(scale.cpp(), "amp::GradScaler scaler({.init_scale = 1024});\n");
+  EXPECT_EQ(scale.toml(), "[precision]\nscale_init = 1024\n");
+}
+
 TEST(PlantedFaults, AreCuredByTheAdviceThatClaimsTo) {
   int cured = 0, claimed = 0, curable = 0;
   for (const Fault& fault : all_faults()) {

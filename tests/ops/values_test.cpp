@@ -12,10 +12,12 @@
 #include "binade/ops/index/index.h"
 #include "binade/ops/loss/distance.h"
 #include "binade/ops/loss/loss.h"
+#include "binade/ops/matmul/einsum.h"
 #include "binade/ops/matmul/matmul.h"
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/norm/softmax.h"
 #include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/pad.h"
 #include "binade/ops/shape/shape.h"
 #include "support/special_values.h"
 #include "support/tensors.h"
@@ -127,6 +129,25 @@ TEST(Integers, AreComparedAddedAndSummedExactly) {
   EXPECT_EQ(sum(x).data<int64_t>()[0], big + 1);
   EXPECT_EQ(sum(ones({3}, DType::boolean)).item(), 3);
   EXPECT_EQ((ones({2}, DType::i32) * ones({2}, DType::u8)).dtype(), DType::i32);
+}
+
+TEST(Integers, AreTrueUnlessZero) {
+  const Tensor a = tensor({-2, 0, 0, 3}, {4}, DType::i64),
+               b = tensor({0, 0, 5, -1}, {4}, DType::i64);
+  EXPECT_THAT(read(logical_or(a, b)), ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(read(logical_and(a, b)), ElementsAre(0, 0, 0, 1));
+}
+
+// What no caller names: axes go away, any letter names an axis, a cut may leave nothing.
+TEST(Defaults, OfReductionsEquationsAndPadding) {
+  const Tensor x = tensor({1, 2, 3, 4, 5, 9}, {2, 3});
+  EXPECT_EQ(var(x, {1}).shape(), (Shape{2}));
+  EXPECT_EQ(var(x, {1}, true).shape(), (Shape{2, 1}));
+  EXPECT_THAT(read(einsum("AZ,aZ->Aa", {x, x})), ElementsAre(14, 41, 41, 122));
+  EXPECT_EQ(pad(x, {-1, -2}).shape(), (Shape{2, 0}));
+  constexpr int64_t huge = int64_t{1} << 62;
+  EXPECT_THROW(pad(x, {huge, 0}), Error);
+  EXPECT_THROW(pad(x, {0, huge}), Error);
 }
 
 TEST(Integers, DivideToF32) {

@@ -118,6 +118,9 @@ TEST(OneCycle, RefusesImpossibleNumbers) {
   EXPECT_THROW((OneCycle{.max_lr = -1, .total = 5}.check()), Error);
   EXPECT_THROW((OneCycle{.total = 5, .rising = 1.5}.check()), Error);
   EXPECT_THROW((OneCycle{.total = 5, .rising = 0.6, .three_phases = true}.check()), Error);
+  EXPECT_THAT(
+      test::error_of([] { OneCycle{.total = 5, .rising = 0.6, .three_phases = true}.check(); }),
+      HasSubstr("expected 0 to 0.5 with three phases, found 0.6"));
   EXPECT_NO_THROW((OneCycle{.total = 5, .rising = 0.6}.check()));
   EXPECT_NO_THROW((OneCycle{.total = 5, .rising = 0.5, .three_phases = true}.check()));
   EXPECT_THROW((OneCycle{.total = 5, .initial_divisor = 0}.check()), Error);

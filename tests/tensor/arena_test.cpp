@@ -158,16 +158,18 @@ TEST(Arena, ASecondStepHasTheAddressesOfTheFirst) {
 TEST(Arena, DisownedPlacesMergeWithTheirNeighbors) {
   Arena arena;
   arena.grow(100);
-  const int owner = 0;
+  const int owner = 0, other = 0;
   ASSERT_EQ(arena.take(100, nullptr), 0u);
-  arena.give(0, 10, nullptr);
+  arena.give(0, 10, &other);
   arena.give(30, 10, nullptr);
   arena.give(40, 10, &owner);
+  arena.give(60, 20, &owner);
   arena.give(80, 20, nullptr);
   EXPECT_FALSE(arena.take(30, nullptr));
-  arena.disown(&owner);
-  EXPECT_EQ(arena.take(20, nullptr), 30u);
   EXPECT_EQ(arena.free_at_end(), 20u);
+  arena.disown(&owner);
+  EXPECT_EQ(arena.free_at_end(), 40u);
+  EXPECT_EQ(arena.take(20, nullptr), 30u);
 }
 
 }  // namespace
