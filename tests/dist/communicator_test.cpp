@@ -70,7 +70,7 @@ TEST_F(FaultsMpi, AFactThatDiffersIsRefused) {
 TEST_F(FaultsMpi, AFailureOfOneRankIsReportedByRank0) {
   EXPECT_THAT(on_ranks(3, "fault fails").err, HasSubstr("rank 0: rank 2: data: train.bin"));
   // The same failure on all ranks is not about one of them.
-  EXPECT_THAT(on_ranks(3, "fault fails_alike").err, HasSubstr("rank 0: data: train.bin"));
+  EXPECT_THAT(on_ranks(3, "fault fails_alike").err, HasSubstr("binade: rank 0: data: train.bin"));
 }
 
 // mpirun starts them, but they are told of more.
