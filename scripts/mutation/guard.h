@@ -1,5 +1,6 @@
-// Included by every source that scripts/mutate plants faults in. BINADE_MUTANT=N switches fault N on; with -1 each
-// place says once per test that it was reached, in the file that BINADE_MUTANT_REACHED names.
+// Included by every source that scripts/mutate plants faults in. BINADE_MUTANT=N switches fault N
+// on; with -1 each place says once per test that it was reached, in the file that
+// BINADE_MUTANT_REACHED names.
 #pragma once
 #ifdef __CUDACC__
 namespace binade {
@@ -46,9 +47,11 @@ inline void record(int place) {
   // A plain read first: threads that all write to one place would wait for each other.
   if (reached[place].load(std::memory_order_relaxed)) return;
   if (reached[place].exchange(true, std::memory_order_relaxed)) return;
-  const char* test = std::getenv("BINADE_MUTANT_TEST");  // of the parent in programs that a test starts
+  const char* test =
+      std::getenv("BINADE_MUTANT_TEST");  // of the parent in programs that a test starts
   char line[512];
-  const int length = std::snprintf(line, sizeof line, "reached\t%s\t%d\n", test == nullptr ? "" : test, place);
+  const int length =
+      std::snprintf(line, sizeof line, "reached\t%s\t%d\n", test == nullptr ? "" : test, place);
   note(line, length);
 }
 
@@ -59,14 +62,16 @@ constexpr bool mutant_active(int number) {
   return !std::is_constant_evaluated() && number == mutants::active;
 }
 
-// For random faults. Not constexpr: a place that must be constant fails to compile, and another takes its turn.
+// For random faults. Not constexpr: a place that must be constant fails to compile, and another
+// takes its turn.
 inline bool fault(int place) {
   if (mutants::active == place) return true;
   if (mutants::active == mutants::recording) mutants::record(place);
   return false;
 }
 
-// In headers, where one that does not compile would have everything compiled again: false in constant expressions.
+// In headers, where one that does not compile would have everything compiled again: false in
+// constant expressions.
 constexpr bool header_fault(int place) { return !std::is_constant_evaluated() && fault(place); }
 
 // One of two arguments of one type.

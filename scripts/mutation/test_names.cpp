@@ -1,5 +1,5 @@
-// Compiled into every test executable of a build with random faults: says which test is running, how long it took and
-// whether it passed.
+// Compiled into every test executable of a build with random faults: says which test is running,
+// how long it took and whether it passed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,7 +20,8 @@ class TestNames : public testing::EmptyTestEventListener {
   }
   void OnTestStart(const testing::TestInfo& test) override { begin(full_name(test)); }
   void OnTestEnd(const testing::TestInfo& test) override {
-    const std::string line = "ended\t" + full_name(test) + "\t" + std::to_string(test.result()->elapsed_time()) + "\t" +
+    const std::string line = "ended\t" + full_name(test) + "\t" +
+                             std::to_string(test.result()->elapsed_time()) + "\t" +
                              (test.result()->Failed() ? "failed" : "passed") + "\n";
     binade::mutants::note(line.data(), static_cast<int>(line.size()));
   }
