@@ -96,7 +96,7 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
       {"gemm --shapes 2x3", "MxNxK"},     {"gemm --shapes 2x3x0", "MxNxK"},
       {"gemm --shapes 2x3x4x5", "MxNxK"}, {"gemm --device tpu", "tpu"},
       {"step --precision fp9", "fp9"},    {"step --steps 0", "--steps"},
-      {"step --heads 3", "heads"},        {"", "subcommand"},
+      {"step --heads 3", "heads"},        {"", "one of step, resnet, gemm, ops"},
       {"resnet --depth 20", "--depth"},   {"resnet --precision fp8", "fp32, bf16 or fp16"},
   };
   for (const auto& [arguments, naming] : cases) {

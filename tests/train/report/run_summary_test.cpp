@@ -80,7 +80,8 @@ TEST_F(Summary, TokenizersAreComparedInBitsPerByte) {
 }
 
 TEST_F(Summary, SaysWhatIsMissing) {
-  EXPECT_THAT(test::error_of([&] { read_run(folder_ / "none"); }), HasSubstr("config.toml"));
+  EXPECT_THAT(test::error_of([&] { read_run(folder_ / "none"); }),
+              HasSubstr("none: expected a folder"));
   const auto run = trained("run");
   folder_.put("run/summary.json", R"({"parameters": 1})");
   EXPECT_THAT(test::error_of([&] { read_run(run); }), HasSubstr("summary.json"));
