@@ -92,8 +92,6 @@ formats::Format format_named(const FieldValue& value) {
   value.refuse("a format that 'binade formats' lists");
 }
 
-std::string quoted(std::string_view text) { return toml_string(text); }
-
 std::string number_text(double value) {
   const std::string text = fmt::format("{}", value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
@@ -132,16 +130,16 @@ bool always(const TensorRecipe&) { return true; }
 bool if_delayed(const TensorRecipe& tensor) { return tensor.is_delayed(); }
 
 constexpr TensorField tensor_fields[] = {
-    {"format", always, [](const TensorRecipe& t) { return quoted(t.format.name); },
+    {"format", always, [](const TensorRecipe& t) { return toml_string(t.format.name); },
      [](TensorRecipe& t, const FieldValue& value) { t.format = format_named(value); }},
     {"group", always,
      [](const TensorRecipe& t) { return fmt::format("[{}, {}]", t.group.rows, t.group.columns); },
      [](TensorRecipe& t, const FieldValue& value) { t.group = group_of(value); }},
-    {"scale", always, [](const TensorRecipe& t) { return quoted(t.scale.name); },
+    {"scale", always, [](const TensorRecipe& t) { return toml_string(t.scale.name); },
      [](TensorRecipe& t, const FieldValue& value) { t.scale = format_named(value); }},
     {"rule", always,
      [](const TensorRecipe& t) {
-       return quoted(
+       return toml_string(
            std::find_if(std::begin(rule_names), std::end(rule_names), [&](const auto& one) {
              return one.first == t.rule;
            })->second);
@@ -157,7 +155,7 @@ constexpr TensorField tensor_fields[] = {
      [](TensorRecipe& t, const FieldValue& value) { t.eps = value.number(); }},
     {"source", always,
      [](const TensorRecipe& t) {
-       return quoted(t.is_delayed()                              ? "delayed"
+       return toml_string(t.is_delayed()                              ? "delayed"
                      : std::holds_alternative<Current>(t.source) ? "current"
                                                                  : "constant");
      },
@@ -233,10 +231,10 @@ std::string shared_format(const Recipe& recipe) {
   const auto& [input, weight, gradient] = std::tie(
       recipe.tensors[Role::input], recipe.tensors[Role::weight], recipe.tensors[Role::gradient]);
   if (!input || !weight || !gradient || input->format != weight->format) return {};
-  if (input->format == gradient->format) return quoted(input->format.name);
+  if (input->format == gradient->format) return toml_string(input->format.name);
   const bool hybrid =
       input->format == formats::spec::e4m3 && gradient->format == formats::spec::e5m2;
-  return hybrid ? quoted("hybrid") : std::string();
+  return hybrid ? toml_string("hybrid") : std::string();
 }
 
 // The text of a field of `input`, for short forms.
@@ -276,7 +274,7 @@ constexpr RecipeField recipe_fields[] = {
      [](const Recipe& recipe) {
        std::string text;
        for (const auto& [member, matmul] : matmul_names) {
-         if (recipe.matmuls.*member) text += (text.empty() ? "" : ", ") + quoted(matmul);
+         if (recipe.matmuls.*member) text += (text.empty() ? "" : ", ") + toml_string(matmul);
        }
        return "[" + text + "]";
      },
@@ -302,7 +300,7 @@ constexpr RecipeField recipe_fields[] = {
      }},
     {"exclude", false,
      [](const Recipe& recipe) {
-       return "[" + joined_names(recipe.exclude, [](const std::string& m) { return quoted(m); }) +
+       return "[" + joined_names(recipe.exclude, [](const std::string& m) { return toml_string(m); }) +
               "]";
      },
      [](Recipe& recipe, const FieldValue& value) {
@@ -356,7 +354,7 @@ void set_fields(Recipe& recipe, const toml::table& table) {
 // The fields in which a recipe differs from another, as TOML.
 std::vector<std::string> differences(const Recipe& from, const Recipe& to) {
   std::vector<std::string> result;
-  if (from.name != to.name) result.push_back("name = " + quoted(to.name));
+  if (from.name != to.name) result.push_back("name = " + toml_string(to.name));
   for (const RecipeField& field : recipe_fields) {
     if (!field.is_short && field.text(from) != field.text(to))
       result.push_back(fmt::format("{} = {}", field.name, field.text(to)));
