@@ -39,9 +39,16 @@ void add_step_counts(CLI::App& command, bench::StepBenchOptions& options) {
 
 struct StepArguments {
   std::shared_ptr<GivenOptions> keys = std::make_shared<GivenOptions>();
-  std::vector<std::string> precisions = {"fp32", "bf16"};
+  std::vector<std::string> precisions;  // empty: fp32 and bf16, or fp8 with a recipe
   bench::StepBenchOptions options;
   bool json = false;
+
+  std::vector<std::string> measured() const {
+    if (!precisions.empty()) return precisions;
+    const bool has_recipe = std::any_of(keys->begin(), keys->end(),
+                                        [](const auto& key) { return key.first == "recipe"; });
+    return has_recipe ? std::vector<std::string>{"fp8"} : std::vector<std::string>{"fp32", "bf16"};
+  }
 };
 
 // Keys that affect the cost of a step.
@@ -62,7 +69,7 @@ train::Config step_config(const GivenOptions& given, const std::string& precisio
 
 void run_step(const StepArguments& arguments) {
   std::vector<train::Config> configs;  // all are validated before the first one runs
-  for (const std::string& precision : arguments.precisions)
+  for (const std::string& precision : arguments.measured())
     configs.push_back(step_config(*arguments.keys, precision));
   train::check_device(configs[0]);
   print_warnings(train::without_effect(configs));
