@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -68,6 +69,25 @@ TEST(Documents, RowsArePaddedToTheLongest) {
   EXPECT_THAT(values_of(batch.targets), ElementsAre(2, 2, 2, 2, 2, -100, -100, -100, 1, 1, -100,
                                                     -100, -100, -100, -100, -100));
   EXPECT_TRUE(batch.documents.empty());
+}
+
+// Padding is no token, whatever the width of a batch.
+TEST(Documents, TokensOfAStepAreTheInputsInItsBatches) {
+  for (const bool packed : {false, true}) {
+    const Documents documents =
+        documents_of({2, 40, 3, 5, 9, 4, 2, 3, 6}, {.context = 32, .packed = packed});
+    const BatchShape shape{2, 32, 2};
+    for (int64_t step = 0; step < 5; ++step) {
+      int64_t expected = 0;
+      for (int64_t micro = 0; micro < 2; ++micro) {
+        const auto values = values_of(documents.training_batch(shape, 7, step, micro).tokens);
+        expected += std::ssize(values) - std::count(values.begin(), values.end(), 0);
+      }
+      EXPECT_EQ(documents.training_tokens(shape, 7, step), expected) << packed << step;
+      EXPECT_LT(expected, 2 * 2 * 32);
+    }
+  }
+  EXPECT_EQ(training_tokens(Tokens::of_bytes("a text"), {3, 5, 2}, 7, 1), 30);
 }
 
 TEST(Documents, PackedRowsNameTheirDocuments) {

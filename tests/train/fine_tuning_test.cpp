@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include "binade/base/json.h"
+#include "binade/base/text.h"
+#include "binade/data/batches.h"
 #include "binade/data/corpus.h"
 #include "binade/data/documents.h"
 #include "binade/io/huggingface.h"
@@ -14,7 +17,10 @@
 #include "binade/ops/create/create.h"
 #include "binade/ops/shape/shape.h"
 #include "binade/train/checkpoint.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/loop.h"
+#include "binade/train/report/run_comparison.h"
+#include "binade/train/report/run_summary.h"
 #include "io/temporary_folder.h"
 #include "support/error_of.h"
 #include "train/small_run.h"
@@ -291,6 +297,43 @@ TEST_F(ExampleRun, MixedWithTextResumesBitForBit) {
   config.steps = 6;
   EXPECT_THAT(test::error_of([&] { run(config, Progress::Mode::quiet); }),
               HasSubstr("--allow-changes"));
+}
+
+// One long example makes every other row mostly padding, which no figure counts.
+TEST_F(ExampleRun, PaddingIsNotInAnyCountOfTokens) {
+  Config config = this->config("padded", false);
+  config.context = 256;
+  config.accumulate = 2;
+  config.steps = 8;
+  std::string lines = small_examples();
+  lines += "{\"prompt\": \"long\", \"completion\": \"" + std::string(400, 'x') + "\"}\n";
+  config.data = folder_.put("long.jsonl", lines).string();
+  const fs::path folder = run(config, Progress::Mode::quiet).folder;
+  fs::remove_all(folder / "checkpoints/step-8");
+  config.resume = true;
+  run(config, Progress::Mode::quiet);
+  const RunSummary summary = read_run(folder);
+  const data::Split split = data::read_split(data_source(config, nullptr));
+  int64_t expected = 0;
+  for (int64_t i = 0; i < config.steps * config.accumulate; ++i) {
+    const Tensor tokens =
+        data::training_batch(split.train, {config.batch, config.context, config.accumulate},
+                             static_cast<uint64_t>(config.seed), i / 2, i % 2)
+            .tokens;
+    expected += tokens.numel() -
+                std::count(tokens.data<int64_t>(), tokens.data<int64_t>() + tokens.numel(), 0);
+  }
+  const Record& last = summary.records.back();
+  EXPECT_EQ(last.tokens, expected);
+  EXPECT_LT(4 * expected, config.steps * config.accumulate * config.batch * config.context);
+  const double mean = static_cast<double>(expected) / last.seconds;
+  EXPECT_THAT(report_html(summary),
+              HasSubstr("Tokens per second</dt><dd>" + grouped(std::llround(mean))));
+  EXPECT_THAT(comparison_html({summary, summary}), HasSubstr(">" + grouped(std::llround(mean))));
+  // As on the terminal. Times are rounded to milliseconds.
+  const Record& first = summary.records[1];
+  EXPECT_NEAR(first.tokens_per_second * first.seconds, static_cast<double>(*first.tokens),
+              0.001 * first.tokens_per_second);
 }
 
 // The validation loss counts each answer token once, packed or not.

@@ -28,7 +28,8 @@ Record sample(int64_t step) {
            .skipped = 1,
            .tokens_per_second = 1000.5,
            .memory = 1 << 20,
-           .seconds = 1.25};
+           .seconds = 1.25,
+           .tokens = 1000 * step};
   if (step % 2 == 0) r.validation_loss = 2.0 / 3;
   if (step > 2) r.joules_per_token = 1.0 / 7;
   return r;
@@ -52,11 +53,14 @@ TEST(Metrics, FilesHoldWhatWasAdded) {
   std::vector<std::string> rows;
   for (std::string line; std::getline(csv, line);) rows.push_back(line);
   ASSERT_EQ(rows.size(), 5u);
-  for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 10) << row;
+  for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 11) << row;
   EXPECT_THAT(
       rows[4],
       ::testing::StartsWith(
           "4,0.3333333333333333,0.6666666666666666,0.001,0.1,65536,1,1,1000.5,1048576,1.25"));
+  EXPECT_THAT(rows[0], ::testing::EndsWith(",seconds,tokens"));
+  EXPECT_THAT(rows[4], ::testing::EndsWith(",4000"));
+  EXPECT_EQ(log.tokens(), 4000);
 }
 
 // The run ends with this failure, after a checkpoint that includes the step.

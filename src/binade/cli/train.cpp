@@ -19,6 +19,7 @@
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/data/chat/examples.h"
 #include "binade/dist/communicator.h"
 #include "binade/lab/baselines.h"
 #include "binade/lab/doctor.h"
@@ -59,10 +60,11 @@ void describe_run(const train::Config& config, bool json) {
     fmt::print("{}\n", out.end_object().key("memory").value(memory.peak).end_object().text());
     return;
   }
-  fmt::print("{}\n# {} parameters{}; {} tokens per step, {} in all\n# memory of a step:\n",
+  fmt::print("{}\n# {} parameters{}; {}{} tokens per step, {} in all\n# memory of a step:\n",
              train::to_toml(config), grouped(parameters),
              trained < parameters ? fmt::format(", {} of them trained", grouped(trained)) : "",
-             grouped(tokens), grouped(tokens * config.steps));
+             data::has_examples(config.data) ? "at most " : "", grouped(tokens),
+             grouped(tokens * config.steps));
   for (int i = 0; i < memory::category_count; ++i) {
     const int64_t bytes = memory.at_peak[static_cast<size_t>(i)];
     fmt::print("#   {:<12} {:>18} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),

@@ -43,6 +43,11 @@ Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int6
   });
 }
 
+int64_t training_tokens(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step) {
+  if (tokens.documents()) return tokens.documents()->training_tokens(shape, seed, step);
+  return shape.accumulate * shape.batch * shape.context;
+}
+
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count) {
   if (tokens.documents()) return tokens.documents()->validation_batch(shape, index, count);
   const int64_t rows = count * shape.batch;

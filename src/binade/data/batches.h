@@ -32,6 +32,10 @@ struct BatchShape {
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro);
 
+// The tokens that all batches of a step hold: inputs of the model from the data. Padding after
+// documents does not count; prompts, whose tokens are not targets, do.
+int64_t training_tokens(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step);
+
 // Batch `index` of `count` fixed ones, which together are spread evenly over the tokens. Of mixed
 // tokens each source has a share of the sequences by its weight.
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count);

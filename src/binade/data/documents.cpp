@@ -148,6 +148,15 @@ Batch Documents::training_batch(BatchShape shape, uint64_t seed, int64_t step,
   return batch;
 }
 
+int64_t Documents::training_tokens(BatchShape shape, uint64_t seed, int64_t step) const {
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < shape.accumulate * shape.batch; ++i) {
+    const Row& row = rows_[static_cast<size_t>(training_row(shape, seed, step, i))];
+    for (const int64_t document : row.documents) tokens += inputs_of(document);
+  }
+  return tokens;
+}
+
 Batch Documents::validation_batch(BatchShape shape, int64_t index, int64_t count) const {
   std::vector<int64_t> own, all;
   for (int64_t i = 0; i < count * shape.batch; ++i) {

@@ -34,6 +34,8 @@ class Documents {
   // of its arguments.
   Batch training_batch(BatchShape shape, uint64_t seed, int64_t step, int64_t micro) const;
   Batch validation_batch(BatchShape shape, int64_t index, int64_t count) const;
+  // Inputs in all training batches of a step, without padding.
+  int64_t training_tokens(BatchShape shape, uint64_t seed, int64_t step) const;
   // Rows [begin, begin + shape.batch).
   Batch consecutive_batch(BatchShape shape, int64_t begin) const;
 

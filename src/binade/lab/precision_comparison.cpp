@@ -12,6 +12,7 @@
 #include "binade/autograd/op_observer.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
+#include "binade/data/batches.h"
 #include "binade/data/corpus.h"
 #include "binade/ops/create/create.h"
 #include "binade/train/config/presets.h"
@@ -105,7 +106,7 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
   memory::release_cached(device);
   memory::reset_peak(device);
   train::Trainer trainer(config);
-  const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  int64_t all_tokens = 0;
   const int64_t eval_every = std::max<int64_t>(1, config.steps / validations);
   std::vector<double> speeds;
   ExponentObserver exponents;
@@ -118,7 +119,12 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
     const train::StepResult result = trainer.step(split.train);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     seconds += elapsed;
-    if (!last || config.steps == 1) speeds.push_back(tokens / elapsed);
+    const int64_t tokens =
+        data::training_tokens(split.train, {config.batch, config.context, config.accumulate},
+                              static_cast<uint64_t>(config.seed), step);
+    all_tokens += tokens;
+    const double speed = static_cast<double>(tokens) / elapsed;
+    if (!last || config.steps == 1) speeds.push_back(speed);
     run.records.push_back({.step = result.step,
                            .loss = result.loss,
                            .lr = result.lr,
@@ -126,9 +132,10 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
                            .scale = result.scale,
                            .applied = result.applied,
                            .skipped = trainer.skipped(),
-                           .tokens_per_second = tokens / elapsed,
+                           .tokens_per_second = speed,
                            .memory = memory::peak(device),
-                           .seconds = seconds});
+                           .seconds = seconds,
+                           .tokens = all_tokens});
     if (result.step % eval_every == 0 || last)
       run.records.back().validation_loss = trainer.evaluate(split.validation);
     run.scale = result.scale;

@@ -14,6 +14,7 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
+#include "binade/data/batches.h"
 #include "binade/data/corpus.h"
 #include "binade/data/documents.h"
 #include "binade/io/file.h"
@@ -145,6 +146,8 @@ class Loop {
     for (const std::string& warning : warnings) note("warning: " + warning);
     if (observer_ != nullptr) observer_->begin(trainer_, folder_.path());
     seconds_ = log_->seconds();
+    tokens_ = log_->tokens().value_or(trainer_.steps() * config_.accumulate * config_.batch *
+                                      config_.context);
     RunResult result = train_to_the_end();
     trainer_.announce({Order::end});
     return result;
@@ -346,8 +349,6 @@ class Loop {
     std::vector<data::Batch> batches;
     try {
       for (int64_t i = 0; i < trainer_.own_micro_batches(); ++i) batches.push_back(loader_->next());
-      // All micro-batches have one shape, those of other ranks too.
-      step_tokens_ = batches.front().tokens.numel() * config_.accumulate;
     } catch (const Error&) {
       record_all(trainer_.finish_all(), false);
       save_before_failing();
@@ -381,13 +382,21 @@ class Loop {
     last_record_ = Clock::now();
     std::exception_ptr failure;
     for (const StepResult& result : results) {
-      if (!observed || speed_.empty()) speed_.add(static_cast<double>(step_tokens_), elapsed);
-      energy_.add(static_cast<double>(step_tokens_), seconds_since(start_));
+      const int64_t tokens = tokens_of_step(result.step);
+      tokens_ += tokens;
+      if (!observed || speed_.empty()) speed_.add(static_cast<double>(tokens), elapsed);
+      energy_.add(static_cast<double>(tokens), seconds_since(start_));
       check_full_speed();
       const std::exception_ptr one = record(result, elapsed);
       if (!failure) failure = one;
     }
     return failure;
+  }
+
+  // Of all ranks.
+  int64_t tokens_of_step(int64_t step) const {
+    return data::training_tokens(split_.train, {config_.batch, config_.context, config_.accumulate},
+                                 static_cast<uint64_t>(config_.seed), step - 1);
   }
 
   // A run above the peak shows that the machine was busy when the peak was measured: no share of it
@@ -424,6 +433,7 @@ class Loop {
                   .tokens_per_second = speed_.tokens_per_second(),
                   .memory = memory::peak(trainer_.device()),
                   .seconds = seconds_,
+                  .tokens = tokens_,
                   .joules_per_token = energy_.joules_per_token()};
     if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
     const std::exception_ptr failure = add_to_log(record);
@@ -604,7 +614,7 @@ class Loop {
   std::optional<SignalGuard> signals_;
   double seconds_ = 0, sample_seconds_ = 0;
   SpeedWindow speed_;
-  int64_t step_tokens_ = 0;  // of the last step, on all ranks
+  int64_t tokens_ = 0;  // of all steps so far
   EnergyMeter energy_{[device = trainer_.device()] { return backend::energy_joules(device); }};
   Clock::time_point last_record_ = Clock::now();
   double full_speed_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view csv_header =
     "step,loss,validation_loss,lr,gradient_norm,scale,applied,skipped,tokens_per_second,memory,"
-    "seconds\n";
+    "seconds,tokens\n";
 
 void put(json::Writer& out, const char* key, double value) {
   out.key(key);
@@ -29,9 +29,10 @@ std::string csv_line(const Record& r) {
   const auto cell = [](std::optional<double> value) {
     return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
   };
-  return fmt::format("{},{},{},{},{},{},{},{},{:.1f},{},{:.3f}\n", r.step, cell(r.loss),
+  return fmt::format("{},{},{},{},{},{},{},{},{:.1f},{},{:.3f},{}\n", r.step, cell(r.loss),
                      cell(r.validation_loss), r.lr, cell(r.gradient_norm), r.scale,
-                     r.applied ? 1 : 0, r.skipped, r.tokens_per_second, r.memory, r.seconds);
+                     r.applied ? 1 : 0, r.skipped, r.tokens_per_second, r.memory, r.seconds,
+                     r.tokens ? std::to_string(*r.tokens) : "");
 }
 
 double number(const json::Value& object, const char* key) {
@@ -56,6 +57,7 @@ Record parse(std::string_view line, const std::string& file, int64_t offset) {
   r.tokens_per_second = number(object, "tokens_per_second");
   r.memory = object.at("memory").integer(0, most);
   r.seconds = number(object, "seconds");
+  if (const json::Value* tokens = object.find("tokens")) r.tokens = tokens->integer(0, most);
   if (object.find("joules_per_token") != nullptr)
     r.joules_per_token = number(object, "joules_per_token");
   return r;
@@ -89,6 +91,7 @@ std::string to_json(const Record& r) {
   put(out, "tokens_per_second", std::round(r.tokens_per_second * 10) / 10);
   out.key("memory").value(r.memory);
   put(out, "seconds", std::round(r.seconds * 1000) / 1000);
+  if (r.tokens) out.key("tokens").value(*r.tokens);
   if (r.joules_per_token) put(out, "joules_per_token", *r.joules_per_token);
   return out.end_object().text();
 }
@@ -174,6 +177,7 @@ MetricsLog::MetricsLog(const io::Path& folder, int64_t step) : events_(folder / 
 void MetricsLog::note(const Record& record) {
   is_empty_ = false;
   seconds_ = record.seconds;
+  tokens_ = record.tokens;
   if (!record.validation_loss) return;
   ++validations_;
   if (!first_validation_loss_) first_validation_loss_ = record.validation_loss;

@@ -25,6 +25,7 @@ struct Record {
   double tokens_per_second = 0;
   int64_t memory = 0;                           // peak, bytes
   double seconds = 0;                           // of training so far
+  std::optional<int64_t> tokens = {};           // trained on so far; none in logs of older versions
   std::optional<double> joules_per_token = {};  // so far; none if the device does not tell
 
   bool operator==(const Record&) const = default;
@@ -66,6 +67,7 @@ class MetricsLog {
   bool empty() const { return is_empty_; }
   int64_t validations() const { return validations_; }
   double seconds() const { return seconds_; }
+  const std::optional<int64_t>& tokens() const { return tokens_; }
   // About lines that were dropped; empty if there were none.
   const std::string& warning() const { return warning_; }
 
@@ -76,6 +78,7 @@ class MetricsLog {
   int64_t validations_ = 0, validations_since_best_ = 0, best_step_ = 0;
   bool is_empty_ = true;
   double seconds_ = 0;
+  std::optional<int64_t> tokens_ = 0;
   std::string warning_;
   std::optional<io::AppendFile> json_, csv_;
   io::EventWriter events_;

@@ -125,9 +125,7 @@ std::string baseline_section(const RunSummary& run) {
 std::string tiles(const RunSummary& run) {
   if (run.records.empty()) return "";
   const Record& last = run.records.back();
-  const auto tokens = static_cast<double>(last.step * run.config.accumulate * run.config.batch *
-                                          run.config.context);
-  const double speed = last.seconds > 0 ? tokens / last.seconds : 0;
+  const double speed = run.mean_tokens_per_second();
   std::string html = "<dl>\n" + validation_tiles(run) +
                      tile("Training loss", fmt::format("{:.4f}", last.loss), "at the last step");
   html += tile("Steps", grouped(last.step), fmt::format("of {}", grouped(run.config.steps)));
@@ -214,6 +212,16 @@ Provenance provenance(const Config& config) {
           .version = version(),
           .command = command_line(),
           .machine = machine_name(device_of(config))};
+}
+
+double RunSummary::tokens_at(const Record& record) const {
+  return static_cast<double>(
+      record.tokens.value_or(record.step * config.accumulate * config.batch * config.context));
+}
+
+double RunSummary::mean_tokens_per_second() const {
+  if (records.empty() || !(records.back().seconds > 0)) return 0;
+  return tokens_at(records.back()) / records.back().seconds;
 }
 
 std::optional<double> RunSummary::bits_per_byte(double loss) const {

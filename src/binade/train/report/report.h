@@ -40,6 +40,10 @@ struct RunSummary {
   // Of auto_precision: the same in bf16 and by the plain recipe, as far as they were trained.
   std::vector<RunSummary> baselines = {};
 
+  // Tokens up to a record; logs of older versions count every position of a batch.
+  double tokens_at(const Record& record) const;
+  // Over all steps so far; 0 before the first.
+  double mean_tokens_per_second() const;
   // A loss in nats per token as bits per byte of text; nothing if bytes_per_token is unknown.
   std::optional<double> bits_per_byte(double loss) const;
 };

@@ -17,13 +17,18 @@ namespace {
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 
 double tokens_per_step(const RunSummary& run) {
-  return static_cast<double>(run.config.accumulate * run.config.batch * run.config.context);
+  if (run.records.empty() || run.records.back().step == 0) return 0;
+  const Record& last = run.records.back();
+  return run.tokens_at(last) / static_cast<double>(last.step);
 }
 
-// Whether all runs have steps of the same size; otherwise they are compared by tokens.
+// Whether all runs have steps of the same size; otherwise they are compared by tokens. Batches of
+// examples vary in size with the seed.
 bool steps_are_alike(const std::vector<RunSummary>& runs) {
+  constexpr double tolerance = 0.1;
   return std::all_of(runs.begin(), runs.end(), [&runs](const RunSummary& run) {
-    return tokens_per_step(run) == tokens_per_step(runs[0]);
+    const double size = tokens_per_step(run), first = tokens_per_step(runs[0]);
+    return std::abs(size - first) <= tolerance * first;
   });
 }
 
@@ -87,7 +92,7 @@ std::string chart(const Plot& plot, const std::vector<RunSummary>& runs, F&& val
       const std::optional<double> y = value(record);
       if (!y) continue;
       series.points.emplace_back(
-          static_cast<double>(record.step) * (by_step ? 1 : tokens_per_step(runs[i])),
+          by_step ? static_cast<double>(record.step) : runs[i].tokens_at(record),
           in_bits ? *runs[i].bits_per_byte(*y) : *y);
     }
     series.style.markers = plot.is_loss && !plot.smooth;
@@ -138,11 +143,6 @@ double last_validation(const RunSummary& run) {
   return result;
 }
 
-double tokens_per_second(const RunSummary& run) {
-  const Record& last = run.records.back();
-  return static_cast<double>(last.step) * tokens_per_step(run) / last.seconds;
-}
-
 constexpr Column columns[] = {
     {"run", [](const RunSummary& r) { return r.name; }},
     {"precision", [](const RunSummary& r) { return std::string(name(r.config.precision)); }},
@@ -158,8 +158,8 @@ constexpr Column columns[] = {
      [](const RunSummary& r) { return number_or_dash(r.records.back().loss, "{:.4f}"); }},
     {"tokens/s",
      [](const RunSummary& r) {
-       const double speed = tokens_per_second(r);
-       return std::isfinite(speed) ? grouped(std::llround(speed)) : "–";
+       const double speed = r.mean_tokens_per_second();
+       return speed > 0 ? grouped(std::llround(speed)) : "–";
      }},
     {"peak memory", [](const RunSummary& r) { return bytes_text(r.records.back().memory); }},
     {"skipped", [](const RunSummary& r) { return grouped(r.records.back().skipped); }},
@@ -202,13 +202,13 @@ std::vector<std::vector<std::string>> baseline_rows(const RunSummary& run) {
   std::vector<std::vector<std::string>> rows = {
       {"run", "validation loss", "to bf16", "steps", "tokens/s", "peak memory"}};
   for (const RunSummary& one : with_baselines(run)) {
-    const double loss = last_validation(one), speed = tokens_per_second(one);
+    const double loss = last_validation(one), speed = one.mean_tokens_per_second();
     rows.push_back({one.name, std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "not finite",
                     one.config.precision == Precision::bf16 ? ""
                     : std::isfinite(loss / reference)       ? signed_percent(loss / reference - 1)
                                                             : "–",
                     grouped(one.records.back().step),
-                    std::isfinite(speed) ? grouped(std::llround(speed)) : "–",
+                    speed > 0 ? grouped(std::llround(speed)) : "–",
                     bytes_text(one.records.back().memory)});
   }
   return rows;
