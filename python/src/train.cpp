@@ -75,11 +75,12 @@ class TrainingRun {
    public:
     explicit Feed(TrainingRun& run) : run_(run) {}
 
-    void begin(train::Trainer& trainer, const io::Path& folder) override {
-      lab::Doctor::begin(trainer, folder);
+    std::vector<std::string> begin(train::Trainer& trainer, const io::Path& folder) override {
+      std::vector<std::string> warnings = lab::Doctor::begin(trainer, folder);
       const std::lock_guard lock(run_.mutex_);
       run_.folder_ = folder.string();
       run_.first_step_ = trainer.steps();
+      return warnings;
     }
     std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                         const train::StepResult& result) override {

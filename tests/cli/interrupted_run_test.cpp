@@ -368,24 +368,53 @@ TEST(InterruptedRun, OtherDataAreRefused) {
   std::ofstream(data, std::ios::app) << "and more\n";
   const Outcome grown = binade("train --resume --steps 4 --out " + out);
   EXPECT_EQ(grown.status, 2);
-  EXPECT_THAT(grown.err, AllOf(HasSubstr("the data of the run"), HasSubstr("--allow-changes")));
+  EXPECT_THAT(grown.err, AllOf(HasSubstr("the data " + data), HasSubstr("--allow-changes data")));
   text[100] ^= 1;
   folder.put("data.txt", text);
   EXPECT_EQ(binade("train --resume --steps 4 --out " + out).status, 2);
   const Outcome allowed = binade("train --resume --steps 4 --allow-changes --out " + out);
   EXPECT_EQ(allowed.status, 0) << allowed.err;
-  EXPECT_THAT(allowed.out, HasSubstr("warning: the data have changed"));
+  EXPECT_THAT(allowed.err, HasSubstr("warning: data: that of the checkpoint was"));
 }
 
-TEST(InterruptedRun, ChangedSettingsAndArithmeticAreTold) {
+TEST(InterruptedRun, ChangedSettingsAndArithmeticAreRefused) {
   const TemporaryFolder folder;
   const std::string out = (folder / "run").string();
   ASSERT_EQ(binade("train --steps 2 --out " + out + tiny_model).status, 0);
-  const Outcome outcome = run_shell("BINADE_CPU=portable " + quoted(BINADE_EXECUTABLE) +
-                                    " train --resume --steps 4 --batch 3 --seed 7 --out " + out);
+  const auto resume = [&](const std::string& options, const std::string& environment = {}) {
+    return run_shell(environment + " " + quoted(BINADE_EXECUTABLE) + " train --resume --quiet " +
+                     options + " --steps 4 --out " + out);
+  };
+  const std::pair<const char*, const char*> table[] = {
+      {"--batch 3 --seed 7", "batch, seed: expected batch 2, seed 0, with which"},
+      {"--reduce-dtype bf16", "reduce-dtype: expected f32"},
+      {"--order any", "order: expected fixed"},
+      {"--lr 0.5", "lr: expected 0.003"},
+      {"--accumulate 2", "--allow-changes accumulate to continue"},
+      {"--allow-changes batch --batch 3 --seed 7", "seed: expected 0"},
+      {"--allow-changes batch,sead", "did you mean seed"},
+      {"--layers 3", "layers: expected 1"},
+      {"--optimizer lion", "optimizer: expected adamw"},
+      {"--allow-changes optimizer --optimizer lion", "optimizer: expected adamw"},
+      {"--precision bf16 --params masters", "params: expected autocast"},
+      {"--moments 8bit", "moments: expected f32"},
+      {"--precision fp16", "--init-from"}};
+  for (const auto& [options, message] : table) {
+    const Outcome refused = resume(options);
+    EXPECT_EQ(refused.status, 2) << options;
+    EXPECT_THAT(refused.err, HasSubstr(message));
+  }
+  const Outcome portable = resume("", "BINADE_CPU=portable");
+  EXPECT_EQ(portable.status, 2);
+  EXPECT_THAT(portable.err,
+              AllOf(HasSubstr("found cpu portable"), HasSubstr("--allow-changes arithmetic")));
+  expect_complete(folder / "run", 2);
+  const Outcome outcome =
+      resume("--batch 3 --seed 7 --allow-changes batch,seed,arithmetic", "BINADE_CPU=portable");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("batch 2 -> 3"), HasSubstr("seed 0 -> 7"),
-                                 HasSubstr("steps 2 -> 4"), HasSubstr("this is cpu portable")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("warning: batch: the checkpoint was written with 2, this run has 3"),
+                    HasSubstr("warning: seed: "), HasSubstr("this is cpu portable")));
 }
 
 TEST(InterruptedRun, ATokenFileThatIsCutSavesWhatWasTrained) {

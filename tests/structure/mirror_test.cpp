@@ -19,6 +19,11 @@ struct Covered {
 
 constexpr Covered covered[] = {
     {"amp/call", "amp/autocast"},
+    {"io/manifest", "train/checkpoint"},
+    {"train/restore_files", "cli/damaged_run"},
+    {"train/resume_check", "cli/interrupted_run"},
+    {"train/resume_settings", "cli/damaged_run"},
+    {"train/run_start", "train/run_folder"},
     {"amp/policy", "amp/autocast"},
     {"amp/trace", "amp/autocast"},
     {"autograd/cast_observer", "amp/autocast"},

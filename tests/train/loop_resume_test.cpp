@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 #include "binade/base/error.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/loop.h"
+#include "binade/train/report/run_summary.h"
+#include "binade/train/run_start.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 
@@ -84,6 +87,71 @@ TEST(LoopResume, AMixtureContinuesBitForBit) {
   EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
   config.data.replace(0, 1, "2");
   EXPECT_THROW(run(config, Progress::Mode::quiet), Error);
+}
+
+// Nothing is left to do, so nothing changes: not the summary, the report or the first command.
+TEST(LoopResume, AFinishedRunStaysAsItIs) {
+  const testing::TemporaryFolder folder;
+  for (const int64_t patience : {0, 1}) {
+    Config config = small_config();
+    config.data = folder.put("text.txt", small_text()).string();
+    config.out = (folder / std::to_string(patience)).string();
+    config.patience = patience;
+    config.keep_best = patience > 0;
+    config.lr = patience > 0 ? 10 : 1e-3;  // diverges, so that patience ends
+    config.clip = 0;
+    config.steps = patience > 0 ? 40 : 4;
+    config.schedule = optim::ScheduleKind::constant;
+    const RunResult first = run(config, Progress::Mode::quiet);
+    EXPECT_EQ(first.stopped_early, patience > 0);
+    std::map<fs::path, std::string> before;
+    const auto files = [&] {
+      std::map<fs::path, std::string> all;
+      for (const auto& entry : fs::recursive_directory_iterator(config.out))
+        if (entry.is_regular_file()) all[entry.path()] = testing::content_of(entry.path());
+      return all;
+    };
+    before = files();
+    config.resume = true;
+    const RunResult again = run(config, Progress::Mode::quiet);
+    EXPECT_TRUE(again.finished_before);
+    EXPECT_EQ(again.steps, first.steps);
+    EXPECT_EQ(again.stopped_early, first.stopped_early);
+    EXPECT_EQ(again.sample, first.sample);
+    EXPECT_EQ(again.best_step, first.best_step);
+    EXPECT_EQ(again.last_validation_loss, first.last_validation_loss);
+    EXPECT_EQ(files(), before);
+    // With more to do it trains on, and the report still names the first command.
+    config.patience = 0;
+    config.steps = first.steps + 2;
+    const RunResult more = run(config, Progress::Mode::quiet);
+    EXPECT_FALSE(more.finished_before);
+    EXPECT_EQ(more.steps, config.steps);
+    EXPECT_EQ(read_run(config.out).origin.command, read_run_file(config.out)->command);
+  }
+}
+
+// Killed after its last checkpoint, a run has no summary yet, or that of an earlier interruption.
+TEST(LoopResume, AFinishedRunWithoutItsReportGetsIt) {
+  const testing::TemporaryFolder folder;
+  Config config = resumable(folder);
+  const RunResult first = run(config, Progress::Mode::quiet);
+  const RunSummary whole = read_run(first.folder);
+  fs::remove(first.folder / "summary.json");
+  fs::remove(first.report);
+  config.resume = true;
+  EXPECT_FALSE(run(config, Progress::Mode::quiet).finished_before);
+  const RunSummary again = read_run(first.folder);
+  EXPECT_EQ(again.sample, whole.sample);
+  EXPECT_EQ(again.steps, whole.steps);
+  EXPECT_GT(again.memory.at_peak[static_cast<size_t>(memory::Category::activations)], 0);
+  EXPECT_TRUE(fs::exists(first.report));
+  // A summary of an earlier step is not that of the end.
+  RunSummary earlier = whole;
+  earlier.steps = 2;
+  write_summary(earlier, first.folder);
+  EXPECT_FALSE(run(config, Progress::Mode::quiet).finished_before);
+  EXPECT_TRUE(run(config, Progress::Mode::quiet).finished_before);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(Metrics, FilesHoldWhatWasAdded) {
     log.add(added.back());
   }
   EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), added);
-  EXPECT_EQ(log.first_validation_loss(), 2.0 / 3);
+  EXPECT_EQ(log.losses().first, 2.0 / 3);
   EXPECT_EQ(log.seconds(), 1.25);
   std::istringstream lines(testing::content_of(folder / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);)
@@ -79,6 +79,27 @@ TEST(Metrics, AFailedWriteEndsTheRunAndLosesNoRecord) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
 }
 
+// A digit that changed is a number, too: only the checksum tells.
+TEST(Metrics, AFlippedDigitIsDamageAndKeptAside) {
+  const testing::TemporaryFolder folder;
+  {
+    MetricsLog log(folder.path(), 0);
+    for (int64_t step = 1; step <= 3; ++step) log.add(sample(step));
+  }
+  std::string text = testing::content_of(folder / "metrics.jsonl");
+  const size_t digit = text.find("0.1,", text.find("\"step\":2")) + 2;
+  text[digit] = '9';
+  folder.put("metrics.jsonl", text);
+  const MetricsLog log(folder.path(), 3);
+  EXPECT_THAT(log.warning(),
+              ::testing::AllOf(HasSubstr("metrics.jsonl.damaged"), HasSubstr("checksum")));
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), (std::vector<Record>{sample(1), sample(3)}));
+  EXPECT_THAT(testing::content_of(folder / "metrics.jsonl.damaged"), HasSubstr("\"step\":2"));
+  // Steps that are gone without a trace are told, too.
+  folder.put("metrics.jsonl", text.substr(0, text.find('\n') + 1));
+  EXPECT_THAT(MetricsLog(folder.path(), 3).warning(), HasSubstr("lacks 2 of the 3 steps"));
+}
+
 TEST(Metrics, NumbersThatAreNotFiniteAreNull) {
   Record r = sample(1);
   r.loss = std::nan("");
@@ -97,22 +118,22 @@ TEST(Metrics, TheBestValidationIsFinite) {
     log.add(record);
   };
   add(0, 0.5);  // the untrained model
-  EXPECT_FALSE(log.best_validation_loss());
+  EXPECT_FALSE(log.losses().best);
   add(1, std::nan(""));
-  EXPECT_FALSE(log.best_validation_loss());
-  EXPECT_EQ(log.validations_since_best(), 1);
+  EXPECT_FALSE(log.losses().best);
+  EXPECT_EQ(log.losses().validations_since_best, 1);
   add(2, 3);
-  EXPECT_EQ(log.best_step(), 2);
-  EXPECT_EQ(log.validations_since_best(), 0);
+  EXPECT_EQ(log.losses().best_step, 2);
+  EXPECT_EQ(log.losses().validations_since_best, 0);
   add(3, 3);
   add(4, std::nan(""));
-  EXPECT_EQ(log.best_step(), 2);
-  EXPECT_EQ(log.validations_since_best(), 2);
+  EXPECT_EQ(log.losses().best_step, 2);
+  EXPECT_EQ(log.losses().validations_since_best, 2);
   add(5, 2);
-  EXPECT_EQ(log.best_step(), 5);
-  EXPECT_EQ(*log.best_validation_loss(), 2);
-  EXPECT_EQ(*log.first_validation_loss(), 0.5);
-  EXPECT_EQ(*log.last_validation_loss(), 2);
+  EXPECT_EQ(log.losses().best_step, 5);
+  EXPECT_EQ(*log.losses().best, 2);
+  EXPECT_EQ(*log.losses().first, 0.5);
+  EXPECT_EQ(*log.losses().last, 2);
 }
 
 TEST(Metrics, OpeningForResumeDropsLaterSteps) {
@@ -123,7 +144,7 @@ TEST(Metrics, OpeningForResumeDropsLaterSteps) {
   }
   MetricsLog log(folder.path(), 3);
   EXPECT_EQ(read_metrics(folder / "metrics.jsonl").size(), 3u);
-  EXPECT_EQ(log.last_validation_loss(), 2.0 / 3);
+  EXPECT_EQ(log.losses().last, 2.0 / 3);
   EXPECT_EQ(log.warning(), "");
   log.add(sample(4));
   EXPECT_EQ(read_metrics(folder / "metrics.jsonl").size(), 4u);

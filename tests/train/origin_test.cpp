@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/train/config/config.h"
 #include "train/small_run.h"
 
@@ -68,27 +69,70 @@ TEST(Origin, NamesTheArithmetic) {
   EXPECT_THAT(describe_arithmetic(Device::cpu()), ::testing::StartsWith("cpu "));
 }
 
+// "batch 2 -> 5" of each setting that changes bits, others in parentheses.
+std::vector<std::string> changes_of(const Config& before, const Config& after) {
+  std::vector<std::string> texts;
+  for (const SettingChange& one : all_changed_settings(before, after)) {
+    const std::string text = one.name + " " + one.from + " -> " + one.to;
+    texts.push_back(one.changes_bits ? text : "(" + text + ")");
+  }
+  return texts;
+}
+
 TEST(Origin, ListsSettingsThatChangeBits) {
   Config before = small_config(), after = small_config();
-  EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)), IsEmpty());
+  EXPECT_THAT(changes_of(before, after), IsEmpty());
   after.threads = 3;
   after.keep = 7;
   after.out = "elsewhere";
-  after.log_every = 3;
-  EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)), IsEmpty());
+  after.recompute = true;
+  after.steps = 9;
+  EXPECT_THAT(changes_of(before, after),
+              ElementsAre("(keep 2 -> 7)", "(out  -> elsewhere)", "(recompute false -> true)",
+                          "(steps 6 -> 9)", "(threads 0 -> 3)"));
+  before = after;
   after.batch = 5;
   after.seed = 1;
   after.precision = Precision::bf16;
-  EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
-              ElementsAre("precision \"fp32\" -> \"bf16\"", "batch 2 -> 5", "seed 0 -> 1"));
+  after.lora_rank = 4;
+  EXPECT_THAT(changes_of(before, after), ElementsAre("lora-rank 0 -> 4", "precision fp32 -> bf16",
+                                                     "batch 2 -> 5", "seed 0 -> 1"));
   before = after;
   before.overrides.push_back({.module = "blocks.0", .recipe = no_recipe});
-  EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
-              ElementsAre("module \"blocks.0\" -> unset", "recipe \"none\" -> unset"));
+  EXPECT_THAT(changes_of(before, after),
+              ElementsAre("override blocks.0 -> unset", "override none -> unset"));
   before = after;
   before.order = dist::ReduceOrder::any;
-  EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
-              ElementsAre("order \"any\" -> \"fixed\""));
+  EXPECT_THAT(changes_of(before, after), ElementsAre("order any -> fixed"));
+}
+
+// A run of an earlier version has keys fp8_*, which say the same as a recipe.
+TEST(Origin, KeysOfEarlierVersionsAreNoChanges) {
+  Config now = small_config();
+  now.precision = Precision::quantized;
+  now.recipe = amp::parse_recipe("delayed, history = 4, head = true");
+  std::string earlier = to_toml(now);
+  const size_t begin = earlier.find("recipe = "), end = earlier.find('\n', begin);
+  earlier.replace(begin, end - begin,
+                  "fp8_scaling = \"delayed\"\nfp8_history = 4\nfp8_head = true");
+  const auto changes = [&now](const std::string& saved) {
+    return all_changed_settings(saved_values(saved, "config.toml"), now);
+  };
+  EXPECT_THAT(changes(to_toml(now)), IsEmpty());
+  EXPECT_THAT(changes(earlier), IsEmpty());
+  now.recipe = amp::parse_recipe("delayed, history = 5, head = true");
+  ASSERT_EQ(changes(earlier).size(), 1);
+  EXPECT_EQ(changes(earlier)[0].name, "recipe");
+  EXPECT_TRUE(changes(earlier)[0].changes_bits);
+}
+
+TEST(Origin, WhatCanBeAllowedIsWhatChangesBits) {
+  const std::vector<std::string> names = changeable_names();
+  for (const char* name : {"data", "tokenizer", "arithmetic", "batch", "seed", "reduce-dtype", "lr",
+                           "order", "lora-alpha", "precision", "recipe", "override"})
+    EXPECT_THAT(names, ::testing::Contains(name));
+  for (const char* name : {"layers", "steps", "threads", "keep", "out", "device"})
+    EXPECT_THAT(names, ::testing::Not(::testing::Contains(name)));
 }
 
 }  // namespace

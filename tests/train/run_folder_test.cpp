@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "binade/io/checksum.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
@@ -228,18 +229,89 @@ TEST(RunFolder, ARunKilledBeforeItsFirstCheckpointStartsOver) {
   EXPECT_EQ(run.error_of_run(run.resumed()), "");
 }
 
-TEST(RunFolder, RefusesADamagedRunFile) {
+// Its checkpoints say what it said.
+TEST(RunFolder, WritesADamagedRunFileAnew) {
   const FinishedRun run;
-  const std::pair<const char*, const char*> table[] = {
+  const std::string good = testing::content_of(run.path() / "run.json");
+  std::string flipped = good;
+  flipped[good.find("\"run\": \"") + 9] ^= 1;  // another id, of the same form
+  const std::pair<std::string, const char*> table[] = {
       {"", "unexpected end"},
       {"{\"format\":\"zip\"}", "binade-run"},
-      {"{\"format\":\"binade-run\",\"version\":2}", "version"},
       {"{\"format\":\"binade-run\",\"version\":1,\"run\":7}", "a string"},
-      {"{\"format\":\"binade-run\",\"version\":1,\"run\":\"\",\"checkpoint\":1e9}", "checkpoint"}};
+      {flipped, "checksum"}};
   for (const auto& [text, message] : table) {
+    SCOPED_TRACE(text);
     std::ofstream(run.path() / "run.json") << text;
-    EXPECT_THAT(run.error_of_run(run.resumed()), AllOf(HasSubstr("run.json"), HasSubstr(message)));
+    RunFolder folder(run.resumed());
+    EXPECT_THAT(folder.warnings(),
+                ::testing::ElementsAre(AllOf(HasSubstr("run.json"), HasSubstr(message)),
+                                       HasSubstr("run.json.damaged")));
+    EXPECT_EQ(folder.resumed()->step, 4);
+    EXPECT_EQ(folder.run_id(), read_origin(run.path() / "checkpoints/step-4").run);
+    folder.note_checkpoint(4);
+    EXPECT_NO_THROW(read_run_file(run.path()));
   }
+  EXPECT_EQ(testing::content_of(run.path() / "run.json.damaged-4"), flipped);
+}
+
+// Undamaged, but of another version of Binade: nothing is passed over or renamed.
+TEST(RunFolder, RefusesFilesOfALaterVersion) {
+  const FinishedRun run;
+  for (const char* name : {"run.json", "checkpoints/step-4/manifest.json"}) {
+    const std::string good = testing::content_of(run.path() / name);
+    std::string later = good.substr(0, good.rfind(",")) + "\n}\n";
+    later.replace(later.find("\"version\": 1"), 12, "\"version\": 2");
+    std::ofstream(run.path() / name) << io::with_checksum(later) << "\n";
+    EXPECT_THAT(run.error_of_run(run.resumed()),
+                AllOf(HasSubstr(name), HasSubstr("version 1"), HasSubstr("the version of Binade")));
+    EXPECT_TRUE(fs::exists(run.path() / name));
+    std::ofstream(run.path() / name) << good;
+  }
+}
+
+TEST(RunFolder, TakesTheNewestUndamagedCheckpoint) {
+  const FinishedRun run;
+  Config config = run.resumed();
+  config.steps = 6;
+  fs::copy(run.path(), run.folder() / "whole", fs::copy_options::recursive);
+  config.out = (run.folder() / "whole").string();
+  const RunResult whole = train::run(config, Progress::Mode::quiet);
+  const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
+  // A damaged older one blocks nothing.
+  std::ofstream(run.path() / "checkpoints/step-2/manifest.json") << "{";
+  EXPECT_EQ(RunFolder(run.resumed()).resumed()->step, 4);
+  // With keep 1, a damaged newest one would be kept instead of a good one.
+  fs::remove_all(run.path());
+  fs::copy(run.folder() / "whole", run.path(), fs::copy_options::recursive);
+  fs::remove(run.path() / "checkpoints/step-6/trainer.safetensors");
+  config.out = run.path().string();
+  config.keep = 1;
+  {
+    const RunFolder folder(config);
+    EXPECT_EQ(folder.resumed()->step, 4);
+    EXPECT_THAT(folder.warnings(), ::testing::ElementsAre(AllOf(HasSubstr("step-6 is passed over"),
+                                                                HasSubstr("trainer.safetensors")),
+                                                          HasSubstr("step-6.damaged")));
+  }
+  config.checkpoint_every = 1;
+  config.steps = 6;
+  const RunResult again = train::run(config, Progress::Mode::quiet);
+  EXPECT_EQ(testing::content_of(again.checkpoint / "model.safetensors"), expected);
+  EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-6.damaged/model.safetensors"));
+}
+
+TEST(RunFolder, SaysThatEveryCheckpointIsDamaged) {
+  const FinishedRun run;
+  for (const char* step : {"step-2", "step-4"})
+    std::ofstream(run.path() / "checkpoints" / step / "model.safetensors") << "x";
+  EXPECT_THAT(run.error_of_run(run.resumed()),
+              AllOf(HasSubstr("an undamaged checkpoint"), HasSubstr("model.safetensors"),
+                    HasSubstr("--start-over")));
+  Config config = run.resumed();
+  config.start_over = true;
+  EXPECT_EQ(train::run(config, Progress::Mode::quiet).steps, 4);
+  EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-4.damaged"));
 }
 
 TEST(RunFolder, RunsInOneFolderShareEncodedTexts) {

@@ -1,10 +1,12 @@
 #include "binade/base/terminal.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "binade/base/process.h"
@@ -63,6 +65,11 @@ std::string styled(std::string_view text, Style style, bool color) {
   if (!color) return std::string(text);
   return std::string("\x1b[") + codes[static_cast<size_t>(style)] + "m" + std::string(text) +
          "\x1b[0m";
+}
+
+void print_warning(const std::string& text) {
+  const std::string label = styled("warning:", Style::yellow, has_color(stderr));
+  std::fputs(fmt::format("binade: {} {}\n", label, text).c_str(), stderr);
 }
 
 }  // namespace binade::terminal

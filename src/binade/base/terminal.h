@@ -33,4 +33,7 @@ std::string styled(std::string_view text, Style style, bool color);
 inline constexpr const char* line_start = "\r";
 inline constexpr const char* clear_line = "\x1b[K";
 
+// "binade: warning: TEXT" on stderr, which may be closed.
+void print_warning(const std::string& text);
+
 }  // namespace binade::terminal

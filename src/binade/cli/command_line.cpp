@@ -128,7 +128,14 @@ class CommandLine {
       return;
     }
     std::optional<std::string> value = typed.value;
-    if (!value && at_ + 1 < words_.size()) value = words_[++at_];
+    const bool may_be_alone = option->get_items_expected_min() == 0;
+    const bool follows =
+        at_ + 1 < words_.size() && !(may_be_alone && looks_like_option(words_[at_ + 1]));
+    if (!value && follows) value = words_[++at_];
+    if (!value && may_be_alone) {
+      given_[option].emplace_back();
+      return;
+    }
     // An empty word may be a value, nothing after "=" is none.
     if (!value || typed.value == "") refuse(typed.name, "a value after it", "none");
     note(*option, typed.name, *value);

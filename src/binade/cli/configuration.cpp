@@ -10,7 +10,10 @@
 
 #include "binade/base/error.h"
 #include "binade/cli/values.h"
+#include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/resume_check.h"
+#include "binade/train/resume_settings.h"
 #include "binade/train/run_folder.h"
 
 namespace binade::cli {
@@ -38,16 +41,17 @@ bool describe_run(const GivenOptions& options) {
   });
 }
 
-// The configuration in a run's folder, which is enough to resume it. None if a run that has saved
-// nothing yet is started by its options.
-io::Path saved_configuration(const std::string& out, const GivenOptions& options) {
+// Whether a run's folder has its settings, which are enough to resume it. Not if a run that has
+// saved nothing yet is started by its options.
+bool has_saved_run(const std::string& out, const GivenOptions& options) {
   std::error_code error;
   if (std::filesystem::is_directory(out, error)) {
     const io::Path folder(io::Directory(out, "train"));
     train::check_run_entries(folder);
-    if ((folder / "config.toml").exists()) return folder / "config.toml";
+    if ((folder / "config.toml").exists() || !io::list_step_folders(folder / "checkpoints").empty())
+      return true;
   }
-  if (describe_run(options)) return {};
+  if (describe_run(options)) return false;
   fail("train", {.argument = "--resume --out " + out,
                  .expected = "a run in that folder",
                  .found = "none",
@@ -71,7 +75,8 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
   for (const train::Key& key : train::keys()) add_key(command, key, {}, arguments.options);
 }
 
-train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults) {
+train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults,
+                            std::vector<std::string>* warnings) {
   refuse_folder(arguments.file);
   train::Sources sources{arguments.file, *arguments.options, std::move(defaults)};
   // The run's folder is enough to resume it.
@@ -81,9 +86,23 @@ train::Config configuration(const ConfigArguments& arguments, GivenOptions defau
     resume |= name == "resume";
     if (name == "out") out = text;
   }
-  if (resume && sources.file.empty() && !out.empty())
-    sources.file = saved_configuration(out, *arguments.options);
-  return train::resolve(sources);
+  train::Config config;
+  if (resume && sources.file.empty() && !out.empty() && has_saved_run(out, *arguments.options)) {
+    train::ResumeSettings saved =
+        train::saved_settings(io::Directory(out, "train"), *arguments.options);
+    if (warnings != nullptr) *warnings = std::move(saved.warnings);
+    config = std::move(saved.config);
+  } else {
+    config = train::resolve(sources);
+  }
+  train::check_allowed_names(config);
+  return config;
+}
+
+std::filesystem::path chosen_model(const std::string& given, std::string_view command) {
+  const io::ModelChoice choice = io::choose_model(given, command);
+  print_warnings(choice.notes);
+  return choice.folder;
 }
 
 Device ModelArguments::where() const {

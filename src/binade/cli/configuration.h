@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -17,8 +18,13 @@ struct ConfigArguments {
 // Adds CONFIG and one option for each key of the configuration; `arguments` must outlive `command`.
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
-// The complete configuration. `defaults` come before the file and the options.
-train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults = {});
+// The complete configuration. `defaults` come before the file and the options. Of a run to resume,
+// `warnings` receives what the user should know about its saved settings.
+train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults = {},
+                            std::vector<std::string>* warnings = nullptr);
+
+// The model's folder that `given` stands for (io::choose_model); prints what was passed over.
+std::filesystem::path chosen_model(const std::string& given, std::string_view command);
 
 // The device of that name. Fails if this machine or build does not have it.
 Device available_device(const std::string& name);

@@ -9,7 +9,6 @@
 #include "binade/cli/configuration.h"
 #include "binade/cli/values.h"
 #include "binade/io/huggingface.h"
-#include "binade/io/model_folder.h"
 #include "binade/train/evaluate.h"
 
 namespace binade::cli {
@@ -53,7 +52,7 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
 }
 
 void run(const EvalArguments& arguments) {
-  const auto folder = io::model_folder(arguments.folder, "eval");
+  const auto folder = chosen_model(arguments.folder, "eval");
   const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
   const auto data = train::evaluation_data(folder, arguments.data, model->config());
   const amp::Autocast cast(arguments.model->autocast());

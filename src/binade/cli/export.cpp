@@ -5,11 +5,11 @@
 
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
 #include "binade/cli/values.h"
 #include "binade/data/tokenizer_json/huggingface_files.h"
 #include "binade/io/convert_model.h"
 #include "binade/io/lora.h"
-#include "binade/io/model_folder.h"
 
 namespace binade::cli {
 
@@ -31,7 +31,7 @@ void add_export(CLI::App& app) {
   command->callback([arguments] {
     io::ConvertOptions options{.dtype = {}, .force = arguments->force, .complete = {}};
     if (!arguments->dtype.empty()) options.dtype = parse_dtype(arguments->dtype);
-    const auto from = io::model_folder(arguments->from, "export");
+    const auto from = chosen_model(arguments->from, "export");
     if (arguments->adapter) {
       const io::Converted done = io::convert_adapter(from, arguments->to, options);
       fmt::print("{}: an adapter of {} parameters of {} in {}\n", from.string(),

@@ -23,7 +23,6 @@
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/huggingface.h"
-#include "binade/io/model_folder.h"
 #include "binade/train/config/choices.h"
 #include "binade/train/continuation.h"
 #include "binade/train/conversation.h"
@@ -109,7 +108,7 @@ class Generator {
  public:
   explicit Generator(const GenerateArguments& arguments)
       : arguments_(arguments),
-        folder_(io::model_folder(arguments.folder, "generate")),
+        folder_(chosen_model(arguments.folder, "generate")),
         model_(io::load_pretrained(folder_, {arguments.model->where(), DType::f32})),
         tokenizer_(data::tokenizer_of(folder_, model_->config().vocab)),
         options_(arguments.options),

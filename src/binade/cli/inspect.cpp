@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "binade/cli/commands.h"
+#include "binade/cli/keys.h"
 
 namespace binade::cli {
 
@@ -26,6 +27,7 @@ void add_inspect(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->callback([arguments] {
     const train::Inspection found = train::inspect(arguments->path, arguments->only);
+    print_warnings(found.notes);
     fmt::print("{}", arguments->json ? train::inspection_json(found)
                                      : train::inspection_text(found, arguments->histogram));
   });

@@ -20,18 +20,22 @@ void add_key(CLI::App& command, const train::Key& key, const train::Config& defa
         ->group(group);
     return;
   }
-  const auto take = [given, name](const std::string& text) { given->emplace_back(name, text); };
-  command.add_option_function<std::string>(option, take, help)
-      ->type_name(train::value_name(key))
-      ->default_str(train::value_text(key, defaults))
-      ->group(group);
+  const auto* list = std::get_if<train::List>(&key.field);
+  const std::string alone(list == nullptr ? "" : list->alone);
+  const std::string usual = train::value_text(key, defaults);
+  // Without a text, CLI11 passes the default on.
+  const auto take = [given, name, alone, usual](const std::string& text) {
+    given->emplace_back(name, !alone.empty() && text == usual ? alone : text);
+  };
+  CLI::Option* added = command.add_option_function<std::string>(option, take, help)
+                           ->type_name(train::value_name(key))
+                           ->default_str(usual)
+                           ->group(group);
+  if (!alone.empty()) added->expected(0, 1);
 }
 
 void print_warnings(const std::vector<std::string>& sentences) {
-  const std::string label =
-      terminal::styled("warning:", terminal::Style::yellow, terminal::has_color(stderr));
-  for (const std::string& text : sentences)
-    std::fputs(fmt::format("binade: {} {}\n", label, text).c_str(), stderr);
+  for (const std::string& text : sentences) terminal::print_warning(text);
 }
 
 }  // namespace binade::cli

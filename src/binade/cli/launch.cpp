@@ -71,7 +71,7 @@ bool resumes(const Words& train) {
 Words continuation(const Words& train, const fs::path& out, int64_t newest) {
   Words words = train;
   std::error_code error;
-  if (!fs::exists(out / "config.toml", error)) return words;
+  if (newest < 0 && !fs::exists(out / "config.toml", error)) return words;
   if (!resumes(words)) words.emplace_back("--resume");
   if (newest < 0) words.emplace_back("--start-over");
   return words;

@@ -8,6 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/keys.h"
 #include "binade/io/file.h"
 #include "binade/train/report/run_comparison.h"
 #include "binade/train/report/run_summary.h"
@@ -40,9 +41,10 @@ void run(const ReportArguments& arguments) {
   std::vector<train::RunSummary> runs;
   for (const std::string& folder : arguments.folders) {
     runs.push_back(train::read_run(folder));
-    if (runs.back().damaged > 0)
-      fmt::print(stderr, "binade: {}/metrics.jsonl: {} damaged line{} left out\n", visible(folder),
-                 runs.back().damaged, runs.back().damaged == 1 ? " was" : "s were");
+    std::vector<std::string> warnings;
+    for (const std::string& warning : runs.back().warnings)
+      warnings.push_back(visible(folder) + ": " + warning);
+    print_warnings(warnings);
   }
   io::Path out = arguments.out;
   if (runs.size() == 1) {

@@ -101,6 +101,7 @@ void print_json(const train::RunResult& result, const train::Config& config) {
       .key("interrupted")
       .value(result.interrupted);
   out.key("stopped_early").value(result.stopped_early);
+  out.key("finished_before").value(result.finished_before);
   if (!result.best.empty() && result.best_validation_loss) {
     out.key("best").value(result.best.string()).key("best_step").value(result.best_step);
     out.key("best_validation_loss").value(*result.best_validation_loss);
@@ -148,16 +149,30 @@ void print_baselines(const train::RunSummary& run, const std::string& program,
     fmt::print("\nwith the same seed, data and steps:\n{}\n", train::baselines_text(run));
 }
 
+// Of a run that was resumed without a step left: how to train on.
+void print_finished(const train::RunResult& result, const train::Config& config,
+                    const std::string& program, const std::string& folder) {
+  fmt::print("the run is finished, after step {}{}; nothing has changed. To train on:\n",
+             grouped(result.steps),
+             result.stopped_early ? ": the validation loss had stopped falling" : "");
+  fmt::print("  {} train --resume {} --out {}\n", program,
+             result.stopped_early
+                 ? std::string("--patience 0")
+                 : fmt::format("--steps {}", 2 * std::max(config.steps, result.steps)),
+             folder);
+}
+
 void print_result(const train::RunResult& result, const train::Config& config,
                   const std::string& program, bool baselines) {
   const std::string folder = shell_word(result.folder.string());
+  if (result.finished_before) print_finished(result, config, program, folder);
   if (result.interrupted) {
     fmt::print(
         "stopped {}; continue with:\n  {} train --resume{} --out {}\n",
         result.steps < config.steps ? fmt::format("after step {}", result.steps) : "in a baseline",
         program, baselines ? " --baselines" : "", folder);
   }
-  if (result.stopped_early)
+  if (result.stopped_early && !result.finished_before)
     fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
   if (!result.sample.empty()) fmt::print("\na sample of its text:\n{}\n\n", result.sample);
   print_loss(result);
@@ -202,7 +217,8 @@ std::optional<train::RunResult> train_baselines(const train::Config& config,
 
 void train_on(CLI::App& command, const RunArguments& arguments,
               const std::shared_ptr<dist::Communicator>& ranks) {
-  const train::Config config = configuration(arguments);
+  std::vector<std::string> warnings;
+  const train::Config config = configuration(arguments, {}, &warnings);
   // A reader that has gone away must not decide the exit code.
   std::signal(SIGPIPE, SIG_IGN);
   if (arguments.baselines) check_baselines(config, ranks->size());
@@ -211,6 +227,7 @@ void train_on(CLI::App& command, const RunArguments& arguments,
     if (!config.dry_run) train::run(config, Mode::quiet, nullptr, ranks);
     return;
   }
+  print_warnings(warnings);
   print_warnings(train::warnings(config));
   if (config.dry_run) {
     train::check_run(config, ranks->size());

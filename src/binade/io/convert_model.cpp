@@ -28,6 +28,7 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
                      .expected = "another folder than the model's own",
                      .found = "the same"});
   }
+  check_not_a_run(to, converter);
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json",
                            "adapter_config.json"}) {
     if (force || !fs::exists(to / name, error)) continue;

@@ -1,11 +1,14 @@
 #include "binade/io/model_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "binade/base/error.h"
 #include "binade/io/file.h"
+#include "binade/io/manifest.h"
 
 namespace binade::io {
 namespace {
@@ -28,6 +31,63 @@ std::optional<int64_t> step_of(const std::string& name) {
   return step;
 }
 
+bool has_file(const fs::path& folder, const char* name) {
+  std::error_code ignored;  // reading reports what is wrong
+  return fs::exists(folder / name, ignored);
+}
+
+bool has_model(const fs::path& folder) {
+  return has_file(folder, "config.json") || has_file(folder, "adapter_config.json");
+}
+
+// Other folders of models may have a manifest.json of their own kind.
+bool is_checkpoint(const fs::path& folder) {
+  return has_file(folder, "manifest.json") && has_file(folder, "config.toml");
+}
+
+bool is_run(const fs::path& folder) {
+  return has_file(folder, "run.json") || !list_step_folders(folder / "checkpoints").empty();
+}
+
+// Of a run's folder, which may come from someone else: no link in it is followed.
+Path checkpoints_of(const fs::path& run, std::string_view caller) {
+  return Path(Directory(run, caller)) / "checkpoints";
+}
+
+// Fails as `caller` if there are links among them.
+bool has_checkpoints(const fs::path& run, std::string_view caller) {
+  const Path all = checkpoints_of(run, caller);
+  // A model's folder may have anything of that name.
+  if (has_model(run) && all.kind() != EntryKind::folder) return false;
+  all.require(EntryKind::folder, caller);
+  if (list_step_folders(all).empty() && has_model(run)) return false;
+  all.require_folder_of_files(caller);
+  return !list_step_folders(all).empty();
+}
+
+// The newest checkpoint of a run that matches its manifest.
+ModelChoice newest_intact(const fs::path& run, std::string_view caller) {
+  const Path all = checkpoints_of(run, caller);
+  const std::vector<Checkpoint> checkpoints = list_step_folders(all);
+  ModelChoice choice;
+  for (auto at = checkpoints.rbegin(); at != checkpoints.rend(); ++at) {
+    try {
+      verify_model(all / at->path.filename(), caller);
+      choice.folder = at->path;
+      return choice;
+    } catch (const Error& error) {
+      choice.notes.push_back(
+          fmt::format("{} is passed over: {}", checkpoint_name(at->step), error.what()));
+    }
+  }
+  fail(caller, {.argument = run.string(),
+                .expected = "an undamaged checkpoint",
+                .found = fmt::format("{} damaged, the newest: {}", checkpoints.size(),
+                                     choice.notes.front()),
+                .hint = has_model(run / "best") ? "use " + (run / "best").string()
+                                                : "put the files back from a copy"});
+}
+
 }  // namespace
 
 std::string checkpoint_name(int64_t step) {
@@ -35,9 +95,17 @@ std::string checkpoint_name(int64_t step) {
 }
 
 std::vector<Checkpoint> list_checkpoints(const Path& folder) {
+  std::vector<Checkpoint> result = list_step_folders(folder);
+  std::erase_if(result, [&folder](const Checkpoint& one) {
+    return !(folder / one.path.filename() / "manifest.json").exists();
+  });
+  return result;
+}
+
+std::vector<Checkpoint> list_step_folders(const Path& folder) {
   std::vector<Checkpoint> result;
   for (const std::string& name : folder.names()) {
-    if (const auto step = step_of(name); step && (folder / name / "manifest.json").exists())
+    if (const auto step = step_of(name); step && (folder / name).kind() == EntryKind::folder)
       result.push_back({*step, (folder / name).plain()});
   }
   std::sort(result.begin(), result.end(),
@@ -45,19 +113,43 @@ std::vector<Checkpoint> list_checkpoints(const Path& folder) {
   return result;
 }
 
-fs::path model_folder(const fs::path& given, std::string_view caller) {
-  std::error_code error;
-  if (fs::exists(given / "config.json", error) || fs::exists(given / "adapter_config.json", error))
-    return given;
-  if (fs::is_directory(given, error)) {
-    const Path all = Path(Directory(given, caller)) / "checkpoints";
-    all.require_folder_of_files(caller);
-    const auto checkpoints = list_checkpoints(all);
-    if (!checkpoints.empty()) return checkpoints.back().path;
+ModelChoice choose_model(const fs::path& given, std::string_view caller) {
+  if (std::error_code error; fs::is_directory(given, error) && has_checkpoints(given, caller)) {
+    ModelChoice choice = newest_intact(given, caller);
+    if (has_model(given))
+      choice.notes.push_back(
+          fmt::format("{} has a model's files beside the run's checkpoints: they are passed over "
+                      "for {}; move them to a folder of their own to use them",
+                      given.string(), choice.folder.string()));
+    return choice;
   }
+  if (has_model(given)) {
+    if (is_checkpoint(given)) verify_model(given, caller);
+    return {given};
+  }
+  std::error_code error;
   fail(caller, {.argument = given.string(),
                 .expected = "a model's folder, a checkpoint or the folder of a run with one",
                 .found = fs::exists(given, error) ? "none of them" : "nothing there"});
+}
+
+fs::path model_folder(const fs::path& given, std::string_view caller) {
+  return choose_model(given, caller).folder;
+}
+
+void check_not_a_run(const fs::path& target, std::string_view caller) {
+  std::error_code error;
+  // Of "run/" and links, the folder itself.
+  const fs::path folder = fs::weakly_canonical(target / ".", error);
+  const fs::path parent = folder.has_filename() ? folder : folder.parent_path();
+  const fs::path above = parent.parent_path();
+  const bool in_checkpoints = above.filename() == "checkpoints" && is_run(above.parent_path());
+  if (!in_checkpoints && !is_run(parent) && !is_checkpoint(parent)) return;
+  const fs::path run = in_checkpoints ? above.parent_path() : is_run(above) ? above : parent;
+  fail(caller, {.argument = target.string(),
+                .expected = "a folder of its own",
+                .found = is_run(parent) ? "the folder of a run" : "a folder of a run's checkpoints",
+                .hint = fmt::format("name another one, such as {}-hf", run.filename().string())});
 }
 
 bool is_companion(std::string_view name) {

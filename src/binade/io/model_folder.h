@@ -22,11 +22,24 @@ std::string checkpoint_name(int64_t step);
 
 // The complete checkpoints in a folder, oldest first. Half-written ones have other names.
 std::vector<Checkpoint> list_checkpoints(const Path& folder);
+// The same, with those that have lost their manifest.
+std::vector<Checkpoint> list_step_folders(const Path& folder);
 
-// The folder of the model that a path on the command line stands for: itself if it holds a
-// config.json or an adapter_config.json, else the newest checkpoint of the run in it. Fails as
-// `caller` if there is neither, or if there are links among the run's checkpoints.
+struct ModelChoice {
+  std::filesystem::path folder;
+  std::vector<std::string> notes = {};  // what was passed over, and why; for the user
+};
+// The folder of the model that a path on the command line stands for: of a run, its newest
+// checkpoint that matches its manifest; else itself, if it holds a config.json or an
+// adapter_config.json (and matches its manifest, if it is a checkpoint). Fails as `caller` if there
+// is neither, or if there are links among the run's checkpoints.
+ModelChoice choose_model(const std::filesystem::path& given, std::string_view caller);
+// The same without notes.
 std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
+
+// Fails as `caller` if a model must not be written there: into a run's folder, where it would stand
+// beside the run's own, or among its checkpoints.
+void check_not_a_run(const std::filesystem::path& target, std::string_view caller);
 
 // Files beside a model that say how its tokenizer and text generation are set up
 // (tokenizer_config.json, chat_template.jinja, generation_config.json, ...): contents by name. They

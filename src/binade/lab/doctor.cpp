@@ -10,8 +10,10 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
+#include "binade/io/checksum.h"
 #include "binade/io/file.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/reduce/reduce.h"
@@ -84,6 +86,42 @@ struct Kept {
   size_t entries = 0;
   int64_t last_step = 0;
 };
+
+// Whether a line of layers.jsonl is as it was written.
+bool is_whole_record(const std::string& line) {
+  try {
+    json::parse(line, {"doctor", layers_file});
+    io::check_checksum(line, layers_file, "doctor");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Moves damaged lines of layers.jsonl to `aside`.
+size_t repair_layers(const io::Path& path, const io::Path& aside) {
+  if (!path.exists()) return 0;
+  const std::string text = io::read_text(path, "doctor", max_file);
+  std::string whole;
+  size_t damaged = 0;
+  std::optional<io::AppendFile> rest;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
+    if (is_whole_record(line)) {
+      whole += line + "\n";
+      continue;
+    }
+    ++damaged;
+    if (!rest) rest.emplace(aside, "doctor");
+    rest->append(line + "\n");
+  }
+  if (damaged == 0) return 0;
+  io::AtomicFile file(path, "doctor");
+  file.append(whole);
+  file.commit();
+  return damaged;
+}
 
 // Cuts a file off before the first entry of a later step, and an incomplete last line.
 Kept keep_until(const io::Path& path, int64_t step) {
@@ -250,15 +288,24 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
   return "verdict: data; only this batch has it; " + losses;
 }
 
-void Doctor::begin(train::Trainer& trainer, const io::Path& folder) {
+std::vector<std::string> Doctor::begin(train::Trainer& trainer, const io::Path& folder) {
   folder_ = folder;
   check_patterns(trainer);
   first_step_ = trainer.steps();
   events_.reset();
-  take_up(trainer);
+  return take_up(trainer);
 }
 
-void Doctor::take_up(train::Trainer& trainer) {
+std::vector<std::string> Doctor::take_up(train::Trainer& trainer) {
+  std::vector<std::string> warnings;
+  const std::string aside = std::string(layers_file) + ".damaged";
+  if (const size_t damaged = repair_layers(folder_ / layers_file, folder_ / aside); damaged > 0)
+    warnings.push_back(fmt::format(
+        "{} damaged line{} moved from {} to {}{}", damaged, damaged == 1 ? " was" : "s were",
+        layers_file, aside,
+        trainer.config().auto_precision
+            ? ": later changes of precision may differ from those of the uninterrupted run"
+            : ""));
   keep_until(folder_ / layers_file, trainer.steps());
   const Kept diagnosed = keep_until(folder_ / diagnoses_file, trainer.steps());
   earlier_diagnoses_ = diagnosed.entries;
@@ -267,7 +314,7 @@ void Doctor::take_up(train::Trainer& trainer) {
                diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
   configured_ = trainer.recipes();
   auto_precision_ = AutoPrecision(configured_.recipe);
-  if (!trainer.config().auto_precision) return;
+  if (!trainer.config().auto_precision) return warnings;
   train::PrecisionPlan saved, plan;
   if ((folder_ / plan_file).exists()) saved = train::read_precision_plan(folder_ / plan_file);
   for (const train::Promotion& change : saved.layers) {
@@ -279,6 +326,7 @@ void Doctor::take_up(train::Trainer& trainer) {
   for (const PastLook& look : read_looks(folder_ / layers_file, trainer.steps()))
     auto_precision_.add(look.layers, look.step);
   if (plan != saved) train::write_precision_plan(plan, folder_ / plan_file);
+  return warnings;
 }
 
 void Doctor::apply(train::Trainer& trainer, const train::Promotion& change,
@@ -342,8 +390,8 @@ void Doctor::finish_rankings(size_t left) {
     ranked_step_ = pending_.front().step;
     if (!events_) events_.emplace(folder_ / events_folder, first_step_);
     add_events(*events_, ranking_, ranked_step_);
-    append_line(layers_file,
-                ranking_json(ranking_, ranked_step_));  // last: a retry adds no second line
+    append_line(layers_file, io::with_checksum(ranking_json(
+                                 ranking_, ranked_step_)));  // last: a retry adds no second line
     pending_.pop_front();
   }
 }

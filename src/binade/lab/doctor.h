@@ -45,7 +45,7 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 class Doctor : public train::Observer {
  public:
   ~Doctor() override;
-  void begin(train::Trainer& trainer, const io::Path& folder) override;
+  std::vector<std::string> begin(train::Trainer& trainer, const io::Path& folder) override;
   bool before_step(train::Trainer& trainer) override;
   void before_checkpoint(train::Trainer& trainer) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
@@ -60,8 +60,9 @@ class Doctor : public train::Observer {
   const train::PrecisionPlan& plan() const { return auto_precision_.plan(); }
 
  private:
-  // Drops from the run's files what a resumed run will find again, and takes up the rest.
-  void take_up(train::Trainer& trainer);
+  // Drops from the run's files what a resumed run will find again, and takes up the rest. Returns
+  // warnings about damaged parts.
+  std::vector<std::string> take_up(train::Trainer& trainer);
   bool needs_statistics(const train::Config& config, int64_t step) const;
   // If a step was observed: starts computing its statistics, for a GPU's run on another thread.
   void end_observation(const train::Trainer& trainer);

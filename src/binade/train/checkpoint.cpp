@@ -1,7 +1,6 @@
 #include "binade/train/checkpoint.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,18 +8,15 @@
 #include <span>
 #include <system_error>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "binade/amp/diverged_error.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
-#include "binade/base/json.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
 #include "binade/io/folder.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
+#include "binade/io/manifest.h"
 #include "binade/ops/create/copy.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/init_from.h"
@@ -32,29 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* checkpoint_op = "checkpoint";
 constexpr std::string_view unfinished_prefix = ".step-";  // of folders being written or removed
-constexpr int64_t max_manifest = 1 << 20;
-
-// In pieces whose pages go back to the system: a file as large as the model's state must not count
-// as resident memory of the run.
-std::string hash_of(const io::Path& file) {
-  constexpr size_t piece = 4 << 20;  // whole pages of any size
-  const io::MappedFile mapped(file, checkpoint_op);
-  const std::span<const std::byte> bytes = mapped.bytes();
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  for (size_t at = 0; at < bytes.size(); at += piece) {
-    const std::span<const std::byte> part = bytes.subspan(at, std::min(piece, bytes.size() - at));
-    XXH3_128bits_update(&state, part.data(), part.size());
-    ::madvise(const_cast<std::byte*>(part.data()), part.size(), MADV_DONTNEED);
-  }
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
-  mapped.check_intact(checkpoint_op);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-int64_t size_of(const io::Path& file) {
-  return static_cast<int64_t>(io::MappedFile(file, checkpoint_op).bytes().size());
-}
+constexpr const char* state_file = "trainer.safetensors";
 
 void write_text(const io::Path& path, std::string_view text) {
   io::AtomicFile file(path, checkpoint_op);
@@ -63,34 +37,14 @@ void write_text(const io::Path& path, std::string_view text) {
 }
 
 std::string manifest_of(const io::Path& folder, const Snapshot& snapshot) {
-  std::vector<std::string> files = folder.names();
-  std::sort(files.begin(), files.end());
-  json::Writer out(2);
-  out.begin_object()
-      .key("format")
-      .value("binade-checkpoint")
-      .key("version")
-      .value(1)
-      .key("step")
-      .value(snapshot.step);
   const Origin& origin = snapshot.origin;
-  for (const auto& [key, text] : {std::pair("run", origin.run),
-                                  {"data", origin.data},
-                                  {"arithmetic", origin.arithmetic},
-                                  {"binade", origin.version},
-                                  {"base", origin.base}}) {
-    if (!text.empty()) out.key(key).value(text);
-  }
-  out.key("files").begin_object();
-  for (const std::string& file : files) {
-    out.key(file).begin_object();
-    out.key("bytes")
-        .value(size_of(folder / file))
-        .key("xxh3_128")
-        .value(hash_of(folder / file))
-        .end_object();
-  }
-  return out.end_object().end_object().text() + "\n";
+  return io::manifest_text(folder, snapshot.step,
+                           {{"run", origin.run},
+                            {"data", origin.data},
+                            {"arithmetic", origin.arithmetic},
+                            {"binade", origin.version},
+                            {"base", origin.base}},
+                           checkpoint_op);
 }
 
 // Renames the folder first, so that a partly removed one does not look like a checkpoint.
@@ -98,15 +52,6 @@ void remove_checkpoint(const io::Path& path) {
   const io::Path removed = path.beside("." + path.filename() + ".old");
   removed.remove_all();
   if (path.rename_to(removed)) removed.remove_all();
-}
-
-// A name from a file must not lead out of the folder, nor send control codes to a terminal.
-bool is_plain_name(const std::string& name) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
-  return !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), plain);
 }
 
 bool is_complete(const io::Path& checkpoint) {
@@ -127,7 +72,7 @@ void write_files(const Snapshot& snapshot, const io::Path& folder) {
   }
   io::write_config(folder / "config.json", snapshot.model,
                    snapshot.weights.begin()->second.dtype());
-  if (!snapshot.state.empty()) io::save_safetensors(folder / "trainer.safetensors", snapshot.state);
+  if (!snapshot.state.empty()) io::save_safetensors(folder / state_file, snapshot.state);
   write_text(folder / "config.toml", snapshot.config);
   if (!snapshot.tokenizer.empty())
     write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
@@ -222,57 +167,23 @@ fs::path save_checkpoint(Trainer& trainer, const io::Path& folder, int64_t keep,
 }
 
 Origin read_origin(const io::Path& checkpoint) {
-  const io::Path path = checkpoint / "manifest.json";
-  const std::string text = io::read_text(path, checkpoint_op, max_manifest);
-  const json::Document document = json::parse(text, {checkpoint_op, path.string()});
-  const auto member = [&](const char* name) {
-    const json::Value* found = document.root().find(name);
-    return found == nullptr ? std::string() : found->string();
-  };
-  return {member("run"), member("data"), member("arithmetic"), member("binade"), member("base")};
+  std::map<std::string, std::string> facts = io::read_manifest(checkpoint, checkpoint_op).facts;
+  return {facts["run"], facts["data"], facts["arithmetic"], facts["binade"], facts["base"]};
 }
 
 void verify_checkpoint(const io::Path& checkpoint) {
-  const io::Path path = checkpoint / "manifest.json";
-  const std::string text = io::read_text(path, checkpoint_op, max_manifest);
-  const json::Document document = json::parse(text, {checkpoint_op, path.string()});
-  const json::Value& root = document.root();
-  if (root.at("format").string() != "binade-checkpoint")
-    root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
-  root.at("version").integer(1, 1);
-  for (const auto& [name, entry] : root.at("files").object()) {
-    if (!is_plain_name(name)) entry.refuse("a plain file name", json::in_quotes(name));
-    const io::Path file = checkpoint / name;
-    file.require(io::EntryKind::file, checkpoint_op);
-    std::error_code error;
-    const auto size = static_cast<int64_t>(fs::file_size(file.plain(), error));
-    const int64_t expected = entry.at("bytes").integer(0, int64_t{1} << 60);
-    const std::string hint =
-        "the checkpoint is damaged: remove its folder to continue from the previous one";
-    if (error || size != expected) {
-      fail(checkpoint_op, {.argument = file.string(),
-                           .expected = fmt::format("{} bytes", expected),
-                           .found = error ? error.message() : fmt::format("{}", size),
-                           .hint = hint});
-    }
-    const std::string hash = hash_of(file);
-    if (hash != entry.at("xxh3_128").string())
-      fail(checkpoint_op, {.argument = file.string(),
-                           .expected = "XXH3 " + json::in_quotes(entry.at("xxh3_128").string()),
-                           .found = hash,
-                           .hint = hint});
-  }
-  const json::Value& files = root.at("files");
-  for (const char* name : {"config.json", "trainer.safetensors"}) files.at(name);
-  files.at(files.find("adapter_config.json") != nullptr ? "adapter_model.safetensors"
-                                                        : "model.safetensors");
+  const io::Manifest manifest = io::verify_files(checkpoint, checkpoint_op);
+  if (!manifest.files.contains(state_file))
+    fail(checkpoint_op, {.argument = (checkpoint / "manifest.json").string(),
+                         .expected = fmt::format("the file {}, the state for resuming", state_file),
+                         .found = "none: a model alone"});
 }
 
 void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   verify_checkpoint(checkpoint);
   check_same_model(trainer.model().config(), checkpoint / "config.json",
                    "resume with the run's own config.toml");
-  const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
+  const StateDict state = io::load_safetensors(checkpoint / state_file);
   trainer.hold_weights();
   if (trainer.config().lora_rank > 0) {
     io::load_adapter_tensors(trainer.model(),

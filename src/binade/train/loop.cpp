@@ -23,8 +23,11 @@
 #include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/follow.h"
+#include "binade/train/forecast.h"
 #include "binade/train/generate.h"
 #include "binade/train/report/run_summary.h"
+#include "binade/train/restore_files.h"
+#include "binade/train/resume_check.h"
 #include "binade/train/run_folder.h"
 #include "binade/train/signals.h"
 #include "binade/train/throughput.h"
@@ -40,51 +43,6 @@ void write_file(const io::Path& path, std::string_view content) {
   io::AtomicFile file(path, "train");
   file.append(content);
   file.commit();
-}
-
-// Weights are useless with the ids of another tokenizer.
-void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tokenizer) {
-  const auto file = data::find_tokenizer(checkpoint);
-  const std::string saved = file ? io::read_text(*file, "train", int64_t{1} << 30) : std::string();
-  if (saved == tokenizer.model()) return;
-  const auto in_words = [](std::string_view model) {
-    return model.empty() ? "bytes" : fmt::format("a model of {} bytes", model.size());
-  };
-  fail("train", {.argument = "--resume from " + checkpoint.string(),
-                 .expected = "the tokenizer of the checkpoint, " + in_words(saved),
-                 .found = "another: " + in_words(tokenizer.model()),
-                 .hint = "resume with the run's own config.toml"});
-}
-
-// What the user should know before a run continues from `checkpoint`: its later steps may not be
-// those of the uninterrupted run. Other data are refused unless the configuration allows them.
-std::vector<std::string> compare_with_checkpoint(const Config& config, const Origin& now,
-                                                 const fs::path& checkpoint) {
-  const Origin then = read_origin(checkpoint);
-  std::vector<std::string> warnings;
-  if (!then.data.empty() && then.data != now.data) {
-    if (!config.allow_changes)
-      fail("train", {.argument = "--data " + config.data,
-                     .expected = "the data of the run, " + then.data,
-                     .found = now.data,
-                     .hint = "restore the data, or add --allow-changes to continue on these"});
-    warnings.push_back("the data have changed since the checkpoint");
-  }
-  if (!then.base.empty() && then.base != now.base)
-    fail("train", {.argument = "--init-from " + config.init_from,
-                   .expected = "the weights that the run adapts, " + then.base,
-                   .found = now.base,
-                   .hint = "restore them, or name their folder with --init-from"});
-  if (!then.arithmetic.empty() && then.arithmetic != now.arithmetic)
-    warnings.push_back(fmt::format("the checkpoint was computed on {}, this is {}", then.arithmetic,
-                                   now.arithmetic));
-  if (!then.version.empty() && then.version != now.version)
-    warnings.push_back(
-        fmt::format("the checkpoint is of Binade {}, this is {}", then.version, now.version));
-  const std::string saved = io::read_text(checkpoint / "config.toml", "train", 1 << 20);
-  for (const std::string& change : changed_settings(saved, to_toml(config)))
-    warnings.push_back("changed since the checkpoint: " + change);
-  return warnings;
 }
 
 // One run, from its start or a checkpoint to its end.
@@ -113,14 +71,20 @@ class Loop {
     std::vector<std::string> warnings = folder_.warnings();
     warnings.insert(warnings.end(), split_.warnings.begin(), split_.warnings.end());
     if (const auto& from = folder_.resumed()) {
-      check_same_tokenizer(from->path, *tokenizer_);
-      verify_checkpoint(from->path);
-      for (std::string& one : compare_with_checkpoint(config_, origin_, from->path))
+      for (std::string& one : check_unchanged(config_, origin_, *tokenizer_, resumed_path()))
         warnings.push_back(std::move(one));
+      if (const auto done = finished_before()) {
+        for (const std::string& warning : warnings) warn(warning);
+        trainer_.announce({Order::end});
+        return *done;
+      }
+      if (config_.auto_precision)
+        for (std::string& one : restore_plan(folder_.path(), resumed_path()))
+          warnings.push_back(std::move(one));
       // A checkpoint of adapters does not hold the weights they adapt.
       if (config_.lora_rank > 0) trainer_.init_from(config_.init_from);
       trainer_.announce({Order::load, from->path.string()});
-      load_checkpoint(trainer_, from->path);
+      load(from->path);
     } else if (!config_.init_from.empty()) {
       trainer_.init_from(config_.init_from);
       if (!config_.lora_adapter.empty()) trainer_.load_adapter(config_.lora_adapter);
@@ -129,7 +93,8 @@ class Loop {
     progress_.set_full_speed(full_speed_);
     memory::release_cached(trainer_.device());  // of that measurement
     memory::reset_peak(trainer_.device());
-    companions_ = companions_of(config_, *tokenizer_, folder_.path());
+    companions_ = current_companions();
+    if (folder_.resumed()) set_damaged_aside(folder_.path(), tokenizer_->model(), companions_);
     folder_.put_in_place([this](const fs::path& name) {
       save_settings(name);
       folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
@@ -143,8 +108,10 @@ class Loop {
     signals_.emplace();
     introduce();
     if (!log_->warning().empty()) warnings.push_back(log_->warning());
-    for (const std::string& warning : warnings) note("warning: " + warning);
-    if (observer_ != nullptr) observer_->begin(trainer_, folder_.path());
+    if (observer_ != nullptr)
+      for (std::string& one : observer_->begin(trainer_, folder_.path()))
+        warnings.push_back(std::move(one));
+    for (const std::string& warning : warnings) warn(warning);
     seconds_ = log_->seconds();
     tokens_ = log_->tokens().value_or(trainer_.steps() * config_.accumulate * config_.batch *
                                       config_.context);
@@ -191,6 +158,72 @@ class Loop {
     return trainer_.ranks() == nullptr ? 1 : trainer_.ranks()->size();
   }
 
+  // Guarded, as the run's folder is.
+  io::Path resumed_path() const {
+    return folder_.checkpoints() / folder_.resumed()->path.filename();
+  }
+
+  void load(const fs::path& checkpoint) {
+    try {
+      load_checkpoint(trainer_, checkpoint);
+    } catch (const Error& error) {
+      refuse_state(config_, checkpoint, error);
+    }
+  }
+
+  // Those of the checkpoint, whose hashes are known, before the folder's own.
+  io::CompanionFiles current_companions() const {
+    io::CompanionFiles files;
+    if (folder_.resumed()) files = io::read_companions(resumed_path(), "train");
+    files.merge(companions_of(config_, *tokenizer_, folder_.path()));
+    return files;
+  }
+
+  // The result of a run that had ended before it was resumed, which then stays as it is. None if
+  // steps are left, or if its end was not recorded.
+  std::optional<RunResult> finished_before() {
+    const int64_t step = folder_.resumed()->step;
+    std::optional<RunSummary> run;
+    try {
+      run = read_run(folder_.path());
+    } catch (const Error&) {  // of which a new report is made
+      return {};
+    }
+    LossHistory losses;
+    for (const Record& record : run->records) losses.add(record);
+    const bool stopped_early = step < config_.steps && is_out_of_patience(losses);
+    const bool recorded = run->steps == step && run->records.back().step == step &&
+                          (folder_.path() / "report.html").exists();
+    if (!recorded || (step < config_.steps && !stopped_early)) return {};
+    companions_ = current_companions();
+    if (set_damaged_aside(folder_.path(), tokenizer_->model(), companions_))
+      save_settings(folder_.path().plain());
+    folder_.note_checkpoint(step);
+    RunResult result = result_of(losses);
+    result.checkpoint = folder_.resumed()->path;
+    result.steps = step;
+    result.finished_before = true;
+    result.stopped_early = stopped_early;
+    result.seconds = result.elapsed = run->records.back().seconds;
+    result.sample = run->sample;
+    return result;
+  }
+
+  // The parts of a result that files and losses tell.
+  RunResult result_of(const LossHistory& losses) const {
+    RunResult result;
+    result.folder = folder_.path().plain();
+    result.report = (folder_.path() / "report.html").plain();
+    result.validations = losses.validations;
+    result.first_validation_loss = losses.first;
+    result.last_validation_loss = losses.last;
+    result.best_validation_loss = losses.best;
+    result.best_step = losses.best_step;
+    if (has_best()) result.best = best_folder().plain();
+    result.bytes = trains_bytes();
+    return result;
+  }
+
   // Resuming needs only the run's folder, so the tokenizer is saved too. `name` is the folder's.
   void save_settings(const fs::path& name) {
     Config saved = config_;
@@ -216,6 +249,10 @@ class Loop {
   }
   void note(const std::string& text) {
     show([&] { progress_.note(text); });
+  }
+
+  void warn(const std::string& text) {
+    show([&] { progress_.warn(text); });
   }
 
   void introduce() {
@@ -248,9 +285,10 @@ class Loop {
   void train() {
     if (trainer_.steps() == 0) record_start();
     last_record_ = Clock::now();
-    while (trainer_.steps() < config_.steps && !stops() && !is_out_of_patience()) {
+    while (trainer_.steps() < config_.steps && !stops() && !is_out_of_patience(log_->losses())) {
       watch_folder();
       take_step();
+      has_trained_ = true;
       note_checkpoint(writer_->poll());
       if (std::exchange(save_requested_, false) || saves_at(trainer_.steps())) {
         record_all(trainer_.finish_all(), false);
@@ -258,7 +296,7 @@ class Loop {
       }
     }
     record_all(trainer_.finish_all(), false);
-    stopped_early_ = trainer_.steps() < config_.steps && is_out_of_patience();
+    stopped_early_ = trainer_.steps() < config_.steps && is_out_of_patience(log_->losses());
     interrupted_ = trainer_.steps() < config_.steps && !stopped_early_;
     watch_folder();
     memory::release_cached(
@@ -272,8 +310,8 @@ class Loop {
            (config_.time_limit > 0 && seconds_since(start_) >= config_.time_limit);
   }
 
-  bool is_out_of_patience() const {
-    return config_.patience > 0 && log_->validations_since_best() >= config_.patience;
+  bool is_out_of_patience(const LossHistory& losses) const {
+    return config_.patience > 0 && losses.validations_since_best >= config_.patience;
   }
 
   static double seconds_since(Clock::time_point begin) {
@@ -286,7 +324,7 @@ class Loop {
     if (!folder_.was_renamed()) return;
     const std::string name = folder_.path().string();
     save_settings(name);
-    note("warning: the run's folder was renamed; it is now " + name);
+    warn("the run's folder was renamed; it is now " + name);
   }
 
   // Someone has removed the run's folder, and with it the log and the checkpoints so far: the state
@@ -446,7 +484,7 @@ class Loop {
   }
 
   void follow_up(const Record& record, const StepResult& result) {
-    const bool is_best = record.validation_loss && log_->best_step() == result.step;
+    const bool is_best = record.validation_loss && log_->losses().best_step == result.step;
     if (config_.keep_best && is_best) save_best();
     if (record.validation_loss && result.step < config_.steps) show_sample();
     if (!result.applied) note(fmt::format("step {} skipped: {}", result.step, result.reason));
@@ -458,7 +496,7 @@ class Loop {
   // All results have arrived, so no step is timed meanwhile.
   void save() {
     const auto write = [&] {
-      note_checkpoint(writer_->save(trainer_, tokenizer_->model(), companions_));
+      note_checkpoint(writer_->save(trainer_, tokenizer_->model(), with_plan()));
     };
     try {
       // A checkpoint is never ahead of its log.
@@ -470,6 +508,15 @@ class Loop {
     }
     write();
     last_record_ = Clock::now();
+  }
+
+  // The checkpoint's companions: with auto_precision, the plan of its step, too.
+  io::CompanionFiles with_plan() const {
+    io::CompanionFiles files = companions_;
+    const io::Path plan = folder_.path() / precision_plan_file;
+    if (config_.auto_precision && plan.exists())
+      files[precision_plan_file] = io::read_text(plan, "train", 1 << 20);
+    return files;
   }
 
   io::Path best_folder() const { return folder_.path() / "best"; }
@@ -493,23 +540,15 @@ class Loop {
 
   RunResult finish() {
     show([&] { progress_.finish(); });
-    RunResult result{.folder = folder_.path().plain(),
-                     .checkpoint = checkpoint_,
-                     .report = (folder_.path() / "report.html").plain(),
-                     .steps = trainer_.steps(),
-                     .interrupted = interrupted_,
-                     .stopped_early = stopped_early_,
-                     .signal = !interrupted_                  ? 0
-                               : signals_->stop_signal() != 0 ? signals_->stop_signal()
-                                                              : trainer_.stop_signal(),
-                     .validations = log_->validations(),
-                     .first_validation_loss = log_->first_validation_loss(),
-                     .last_validation_loss = log_->last_validation_loss(),
-                     .best_validation_loss = log_->best_validation_loss(),
-                     .best_step = log_->best_step(),
-                     .best = has_best() ? best_folder().plain() : fs::path(),
-                     .seconds = seconds_,
-                     .bytes = trains_bytes()};
+    RunResult result = result_of(log_->losses());
+    result.checkpoint = checkpoint_;
+    result.steps = trainer_.steps();
+    result.interrupted = interrupted_;
+    result.stopped_early = stopped_early_;
+    result.seconds = seconds_;
+    if (interrupted_)
+      result.signal =
+          signals_->stop_signal() != 0 ? signals_->stop_signal() : trainer_.stop_signal();
     if (!signals_->stop_requested() && !interrupted_ && config_.sample > 0 && can_decode()) {
       show([&] { progress_.status("generating a sample"); });
       result.sample = sample(config_.sample);
@@ -527,13 +566,15 @@ class Loop {
   RunSummary summary(const std::string& sample, const std::vector<RankTime>& ranks) {
     RunSummary run;
     run.parameters = trainer_.model().parameter_count();
-    run.memory = memory::statistics(trainer_.device());
+    run.steps = trainer_.steps();
+    // A process that was killed after its last step knew its memory; this one took no step.
+    run.memory = has_trained_ ? memory::statistics(trainer_.device()) : forecast_memory(config_);
     run.full_speed = full_speed_;
     if (can_decode())
       run.bytes_per_token =
           decoded([&] { return bytes_per_token(*tokenizer_, split_.validation); });
     run.sample = sample;
-    run.origin = provenance(config_);
+    run.origin = provenance(config_, folder_.command());
     run.ranks = ranks;
     return run;
   }
@@ -620,6 +661,7 @@ class Loop {
   double full_speed_ = 0;
   bool interrupted_ = false, stopped_early_ = false;
   bool save_requested_ = false;
+  bool has_trained_ = false;  // in this process
 };
 
 }  // namespace

@@ -7,11 +7,13 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/io/checksum.h"
 #include "binade/io/file.h"
 
 namespace binade::train {
 namespace {
 
+constexpr const char* damaged_name = "metrics.jsonl.damaged";
 constexpr std::string_view csv_header =
     "step,loss,validation_loss,lr,gradient_norm,scale,applied,skipped,tokens_per_second,memory,"
     "seconds,tokens\n";
@@ -43,6 +45,7 @@ double number(const json::Value& object, const char* key) {
 Record parse(std::string_view line, const std::string& file, int64_t offset) {
   constexpr int64_t most = int64_t{1} << 60;
   const json::Document document = json::parse(line, {"metrics", file, offset});
+  io::check_checksum(line, fmt::format("{}, byte {}", file, offset), "metrics");
   const json::Value& object = document.root();
   Record r;
   r.step = object.at("step").integer(0, most);
@@ -96,9 +99,10 @@ std::string to_json(const Record& r) {
   return out.end_object().text();
 }
 
-void visit_metrics(const io::Path& path,
-                   const std::function<void(const Record& record, std::string_view line)>& visit,
-                   const std::function<void(const std::string& message)>& damaged) {
+void visit_metrics(
+    const io::Path& path,
+    const std::function<void(const Record& record, std::string_view line)>& visit,
+    const std::function<void(const std::string& message, std::string_view line)>& damaged) {
   const io::MappedFile file(path, "metrics");
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
@@ -110,7 +114,7 @@ void visit_metrics(const io::Path& path,
     try {
       record = parse(line, path.string(), static_cast<int64_t>(begin));
     } catch (const Error& error) {
-      damaged(error.what());
+      damaged(error.what(), line);
     }
     if (record) visit(*record, line);
   }
@@ -123,7 +127,7 @@ std::vector<Record> read_metrics(const io::Path& path, int64_t* damaged) {
   int64_t count = 0;
   visit_metrics(
       path, [&](const Record& record, std::string_view) { records.push_back(record); },
-      [&](const std::string& message) {
+      [&](const std::string& message, std::string_view) {
         if (count++ == 0) first = message;
       });
   if (damaged != nullptr) {
@@ -148,25 +152,33 @@ MetricsLog::MetricsLog(const io::Path& folder, int64_t step) : events_(folder / 
     json_text.clear();
     csv_text.clear();
   };
-  int64_t damaged = 0;
+  int64_t damaged = 0, steps = 0;
+  std::optional<io::AppendFile> aside;  // for damaged lines
   if (step > 0 && json_path.exists()) {
     visit_metrics(
         json_path,
         [&](const Record& record, std::string_view line) {
           if (record.step > step) return;
+          if (record.step > 0) ++steps;
           json_text += line;
           json_text += '\n';
           csv_text += csv_line(record);
           note(record);
           flush(1 << 20);
         },
-        [&](const std::string& message) {
+        [&](const std::string& message, std::string_view line) {
           if (damaged++ == 0) warning_ = message;
+          if (!aside) aside.emplace(folder / damaged_name, "metrics");
+          aside->append(std::string(line) + "\n");
         });
   }
   if (damaged > 0)
-    warning_ = fmt::format("{} damaged line{} cut from the log: {}", damaged,
-                           damaged == 1 ? " was" : "s were", warning_);
+    warning_ = fmt::format("{} damaged line{} moved from metrics.jsonl to {}: {}", damaged,
+                           damaged == 1 ? " was" : "s were", damaged_name, warning_);
+  if (damaged == 0 && steps < step)
+    warning_ = fmt::format(
+        "metrics.jsonl lacks {} of the {} steps before the checkpoint: the report shows the others",
+        step - steps, step);
   flush(0);
   json.commit();
   csv.commit();
@@ -178,22 +190,26 @@ void MetricsLog::note(const Record& record) {
   is_empty_ = false;
   seconds_ = record.seconds;
   tokens_ = record.tokens;
+  losses_.add(record);
+}
+
+void LossHistory::add(const Record& record) {
   if (!record.validation_loss) return;
-  ++validations_;
-  if (!first_validation_loss_) first_validation_loss_ = record.validation_loss;
-  last_validation_loss_ = record.validation_loss;
+  ++validations;
+  if (!first) first = record.validation_loss;
+  last = record.validation_loss;
   if (record.step == 0) return;  // the untrained model
-  ++validations_since_best_;
-  const bool better = !best_validation_loss_ || *record.validation_loss < *best_validation_loss_;
+  ++validations_since_best;
+  const bool better = !best || *record.validation_loss < *best;
   if (!better || !std::isfinite(*record.validation_loss)) return;
-  best_validation_loss_ = record.validation_loss;
-  best_step_ = record.step;
-  validations_since_best_ = 0;
+  best = record.validation_loss;
+  best_step = record.step;
+  validations_since_best = 0;
 }
 
 void MetricsLog::add(const Record& record) {
   note(record);
-  const std::string line = to_json(record) + "\n";
+  const std::string line = io::with_checksum(to_json(record)) + "\n";
   try {
     json_->append(line);
   } catch (const Error&) {

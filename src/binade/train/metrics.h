@@ -35,19 +35,31 @@ struct Record {
 std::string to_json(const Record& record);
 
 // Passes the records of a metrics.jsonl, with their lines, to `visit`, in bounded memory. A line
-// that is not a record is left out; `damaged` receives a message that names its position. An
-// incomplete last line, which a killed run leaves, is ignored.
-void visit_metrics(const io::Path& path,
-                   const std::function<void(const Record& record, std::string_view line)>& visit,
-                   const std::function<void(const std::string& message)>& damaged);
+// that is not a record, or not as it was written, is left out; `damaged` receives it with a message
+// that names its position. An incomplete last line, which a killed run leaves, is ignored.
+void visit_metrics(
+    const io::Path& path,
+    const std::function<void(const Record& record, std::string_view line)>& visit,
+    const std::function<void(const std::string& message, std::string_view line)>& damaged);
 
 // All records of a metrics.jsonl. Lines that are not records are counted in `damaged` if it is
 // given; otherwise they are an error.
 std::vector<Record> read_metrics(const io::Path& path, int64_t* damaged = nullptr);
 
+// The validation losses of a run.
+struct LossHistory {
+  std::optional<double> first = {}, last = {};
+  // The lowest after a step, that step, and the validations since then; none before the first.
+  std::optional<double> best = {};
+  int64_t best_step = 0, validations_since_best = 0;
+  int64_t validations = 0;
+
+  void add(const Record& record);
+};
+
 // metrics.jsonl, metrics.csv and tb/ (TensorBoard event files) of a run. Opening keeps the records
-// up to `step` and drops later ones, which a resumed run writes again, and damaged lines. Memory
-// does not grow with the steps.
+// up to `step` and drops later ones, which a resumed run writes again. Damaged lines move to
+// metrics.jsonl.damaged. Memory does not grow with the steps.
 class MetricsLog {
  public:
   MetricsLog(const io::Path& folder, int64_t step);
@@ -57,25 +69,17 @@ class MetricsLog {
   void sync();
 
   // Of all records, those before a resume included.
-  const std::optional<double>& first_validation_loss() const { return first_validation_loss_; }
-  const std::optional<double>& last_validation_loss() const { return last_validation_loss_; }
-  // The lowest validation loss after a step, that step, and the validations since then; none
-  // before the first.
-  const std::optional<double>& best_validation_loss() const { return best_validation_loss_; }
-  int64_t best_step() const { return best_step_; }
-  int64_t validations_since_best() const { return validations_since_best_; }
+  const LossHistory& losses() const { return losses_; }
   bool empty() const { return is_empty_; }
-  int64_t validations() const { return validations_; }
   double seconds() const { return seconds_; }
   const std::optional<int64_t>& tokens() const { return tokens_; }
-  // About lines that were dropped; empty if there were none.
+  // About damaged lines and missing steps; empty if there were none.
   const std::string& warning() const { return warning_; }
 
  private:
   void note(const Record& record);
 
-  std::optional<double> first_validation_loss_, last_validation_loss_, best_validation_loss_;
-  int64_t validations_ = 0, validations_since_best_ = 0, best_step_ = 0;
+  LossHistory losses_;
   bool is_empty_ = true;
   double seconds_ = 0;
   std::optional<int64_t> tokens_ = 0;

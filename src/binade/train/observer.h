@@ -12,10 +12,11 @@ namespace binade::train {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Called once before the first step; the run's folder exists.
-  virtual void begin(Trainer& trainer, const io::Path& folder) {
+  // Called once before the first step; the run's folder exists. Returns warnings to print.
+  virtual std::vector<std::string> begin(Trainer& trainer, const io::Path& folder) {
     static_cast<void>(trainer);
     static_cast<void>(folder);
+    return {};
   }
   // Called before each step. Returns whether the step's result must be available before the next
   // step starts; otherwise a GPU's results arrive some steps later.

@@ -55,16 +55,34 @@ std::map<std::string, std::string> settings_of(std::string_view toml) {
   return settings;
 }
 
+constexpr std::string_view override_section = "[[precision.override]]";
+
+// Results do not depend on some settings of these sections. `steps` says how long to train on.
 bool changes_bits(std::string_view setting) {
-  constexpr std::string_view harmless[] = {"[train]device", "[train]threads", "[train]graph",
-                                           "[model]preset", "[model]init_from"};
-  if (std::find(std::begin(harmless), std::end(harmless), setting) != std::end(harmless))
-    return false;
+  constexpr std::string_view harmless[] = {
+      "[train]device", "[train]threads",   "[train]graph",
+      "[train]steps",  "[train]recompute", "[train]keep_activations",
+      "[model]preset", "[model]init_from", "[lora]adapter"};
+  if (std::ranges::find(harmless, setting) != std::end(harmless)) return false;
   return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
-         setting.starts_with("[[precision") || setting.starts_with("[train]") ||
-         (setting.starts_with("[lora]") && setting != "[lora]adapter") ||
-         setting == "[data]validation" || setting == "[data]pack" ||
-         setting == "[dist]reduce_dtype" || setting == "[dist]order";
+         setting.starts_with(override_section) || setting.starts_with("[train]") ||
+         setting.starts_with("[lora]") || setting == "[data]validation" ||
+         setting == "[data]pack" || setting == "[dist]reduce_dtype" || setting == "[dist]order";
+}
+
+std::string unquoted(const std::string& value) {
+  const bool plain = value.size() >= 2 && value.starts_with('"') && value.ends_with('"') &&
+                     value.find_first_of("\"\\", 1) == value.size() - 1;
+  return plain ? value.substr(1, value.size() - 2) : value;
+}
+
+// "[lora]rank" as lora-rank.
+std::string change_name(std::string_view setting) {
+  if (setting.starts_with(override_section)) return "override";
+  std::string name = (setting.starts_with("[lora]") ? "lora-" : "") +
+                     std::string(setting.substr(setting.rfind(']') + 1));
+  std::ranges::replace(name, '_', '-');
+  return name;
 }
 
 std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {
@@ -137,27 +155,33 @@ std::string describe_arithmetic(Device device) {
   return fmt::format("{} ({}.{})", all[index].name, all[index].major, all[index].minor);
 }
 
-std::vector<std::string> changed_settings(std::string_view saved, std::string_view current) {
-  const auto before = settings_of(saved), after = settings_of(current);
-  std::vector<std::string> changes;
+std::vector<SettingChange> all_changed_settings(const Config& saved, const Config& current) {
+  const auto before = settings_of(to_toml(saved)), after = settings_of(to_toml(current));
+  std::vector<SettingChange> changes;
   std::map<std::string, std::string> all = before;
   all.insert(after.begin(), after.end());
-  const auto defaults = settings_of(to_toml(Config()));
-  const auto value_in = [&](const std::map<std::string, std::string>& settings,
-                            const std::string& setting) {
+  const auto value_in = [](const std::map<std::string, std::string>& settings,
+                           const std::string& setting) {
     const auto found = settings.find(setting);
-    if (found != settings.end()) return found->second;
-    // Older versions had no such key, and did what its default does.
-    const auto usual = defaults.find(setting);
-    return usual != defaults.end() ? usual->second : std::string("unset");
+    return found != settings.end() ? found->second : std::string("unset");  // an override
   };
   for (const auto& [setting, value] : all) {
     const std::string from = value_in(before, setting), to = value_in(after, setting);
-    if (changes_bits(setting) && from != to)
-      changes.push_back(
-          fmt::format("{} {} -> {}", setting.substr(setting.rfind(']') + 1), from, to));
+    if (from != to)
+      changes.push_back({change_name(setting), unquoted(from), unquoted(to), changes_bits(setting),
+                         setting.starts_with("[model]")});
   }
   return changes;
+}
+
+std::vector<std::string> changeable_names() {
+  std::vector<std::string> names = {"data", "tokenizer", "arithmetic", "override"};
+  for (const Key& key : keys()) {
+    const std::string setting = fmt::format("[{}]{}", key.section, key.name);
+    if (key.saved && changes_bits(setting) && key.section != "model")
+      names.push_back(change_name(setting));
+  }
+  return names;
 }
 
 }  // namespace binade::train

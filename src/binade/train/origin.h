@@ -10,6 +10,8 @@
 
 namespace binade::train {
 
+struct Config;
+
 // What the bits of a run depend on beside its settings. A checkpoint's manifest records it, so that
 // resuming can tell what has changed. A field is empty if it is unknown.
 struct Origin {
@@ -36,8 +38,17 @@ std::string describe_weights(const std::filesystem::path& folder);
 // machines with the same one compute the same bits.
 std::string describe_arithmetic(Device device);
 
-// The settings on which a step's bits depend, and the schedule's, that differ between two saved
-// configurations: "batch 8 -> 4".
-std::vector<std::string> changed_settings(std::string_view saved, std::string_view current);
+// A setting that differs between two configurations.
+struct SettingChange {
+  std::string name;       // as `--allow-changes` takes it: batch, lora-rank, override
+  std::string from, to;   // as TOML writes them, texts without quotes
+  bool changes_bits;      // of later steps
+  bool is_model = false;  // of the model itself, which a checkpoint's weights must fit
+};
+// Compares values, not texts: `saved` may be of an earlier version (saved_values()).
+std::vector<SettingChange> all_changed_settings(const Config& saved, const Config& current);
+
+// What `--allow-changes` can name: settings that change bits, and data, tokenizer and arithmetic.
+std::vector<std::string> changeable_names();
 
 }  // namespace binade::train

@@ -187,6 +187,11 @@ void Progress::note(const std::string& text) {
   std::fflush(stdout);
 }
 
+void Progress::warn(const std::string& text) {
+  finish();
+  terminal::print_warning(text);
+}
+
 void Progress::sample(const std::string& text) {
   constexpr std::string_view margin = "  ";
   const int width = terminal_ ? terminal::width(stdout) : 80;

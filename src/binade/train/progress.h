@@ -55,6 +55,8 @@ class Progress {
   void step(const Record& record);
   // Prints a line that stays, such as a checkpoint or a warning. Prints nothing if quiet or json.
   void note(const std::string& text);
+  // Prints a warning to stderr, in every mode.
+  void warn(const std::string& text);
   // Prints two lines of generated text.
   void sample(const std::string& text);
   // Shows a line on a terminal until the next one: what takes time before the first step.

@@ -11,11 +11,10 @@
 #include <system_error>
 
 #include "binade/base/error.h"
-#include "binade/base/json.h"
 #include "binade/io/file.h"
+#include "binade/io/manifest.h"
 #include "binade/train/checkpoint.h"
-#include "binade/train/metrics.h"
-#include "binade/train/origin.h"
+#include "binade/train/machine.h"
 
 namespace binade::train {
 namespace {
@@ -24,7 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* lock_file = ".lock";
 constexpr const char* run_file = "run.json";
-constexpr int64_t max_run_file = 1 << 16;
 
 bool path_exists(const fs::path& path) {
   std::error_code ignored;  // creating the folder reports what is wrong
@@ -39,9 +37,10 @@ std::string host_and_process() {
 
 // The names of a run's files and folders. No link, no pipe and no device is accepted under them.
 constexpr const char* run_files[] = {
-    lock_file,     run_file,         "config.toml",         "metrics.jsonl",  "metrics.csv",
-    "doctor.txt",  "layers.jsonl",   "precision_plan.json", "summary.json",   "report.html",
-    "layers.html", "baselines.html", "tokenizer.json",      "tokenizer.model"};
+    lock_file,        run_file,          "config.toml",           "metrics.jsonl",
+    "metrics.csv",    "doctor.txt",      "layers.jsonl",          "precision_plan.json",
+    "summary.json",   "report.html",     "layers.html",           "baselines.html",
+    "tokenizer.json", "tokenizer.model", "metrics.jsonl.damaged", "layers.jsonl.damaged"};
 constexpr const char* run_folders[] = {"checkpoints", "best", "tb", "baselines"};
 
 // Of "run/" the path of the folder itself.
@@ -57,27 +56,11 @@ fs::path free_name() {
   }
 }
 
-struct RunFile {
-  std::string id;
-  int64_t checkpoint = -1;
-};
-
-std::optional<RunFile> read_run_file(const io::Path& folder) {
-  const io::Path path = folder / run_file;
-  if (!path.exists()) return {};
-  const std::string text = io::read_text(path, "train", max_run_file);
-  const json::Document document = json::parse(text, {"train", path.string()});
-  const json::Value& root = document.root();
-  if (root.at("format").string() != "binade-run")
-    root.at("format").refuse("\"binade-run\"", root.at("format").describe());
-  root.at("version").integer(1, 1);
-  return RunFile{root.at("run").string(), root.at("checkpoint").integer(-1, int64_t{1} << 60)};
-}
-
 // Whether there is anything that a run is resumed from.
 bool has_run(const io::Path& folder) {
   return (folder / "config.toml").exists() || (folder / run_file).exists() ||
-         (folder / "metrics.jsonl").exists() || !list_checkpoints(folder / "checkpoints").empty();
+         (folder / "metrics.jsonl").exists() ||
+         !io::list_step_folders(folder / "checkpoints").empty();
 }
 
 void check_unused(const io::Path& folder) {
@@ -94,58 +77,6 @@ void check_unused(const io::Path& folder) {
                    .expected = "a new folder",
                    .found = found,
                    .hint = "add --resume to continue that run, or name another folder"});
-}
-
-void check_same_run(const fs::path& checkpoint, const std::string& expected) {
-  const std::string found = read_origin(checkpoint).run;
-  if (found.empty() || found == expected) return;
-  fail("train", {.argument = "--resume from " + checkpoint.string(),
-                 .expected = "a checkpoint of run " + expected,
-                 .found = "one of run " + json::in_quotes(found),
-                 .hint = "move it out of the run's folder"});
-}
-
-bool has_logged_steps(const io::Path& folder) {
-  bool found = false;
-  if ((folder / "metrics.jsonl").exists()) {
-    visit_metrics(
-        folder / "metrics.jsonl",
-        [&](const Record& record, std::string_view) { found |= record.step > 0; },
-        [](const std::string&) {});
-  }
-  return found;
-}
-
-// The run's id and the checkpoint at which it begins.
-struct RunStart {
-  std::string run_id;
-  std::optional<Checkpoint> checkpoint = {};
-  std::vector<std::string> warnings = {};
-};
-
-RunStart choose_checkpoint(const io::Path& folder, const Config& config) {
-  const std::optional<RunFile> saved = read_run_file(folder);
-  const auto found = list_checkpoints(folder / "checkpoints");
-  RunStart result{saved ? saved->id : found.empty() ? "" : read_origin(found.back().path).run};
-  if (result.run_id.empty()) result.run_id = new_run_id();
-  if (!config.resume) return result;
-  if (!found.empty()) {
-    for (const Checkpoint& checkpoint : found) check_same_run(checkpoint.path, result.run_id);
-    result.checkpoint = found.back();
-    if (saved && saved->checkpoint > found.back().step)
-      result.warnings.push_back(fmt::format("{} is missing: continuing from {}",
-                                            io::checkpoint_name(saved->checkpoint),
-                                            io::checkpoint_name(found.back().step)));
-    return result;
-  }
-  // A run that was killed before its first checkpoint has lost nothing by starting over.
-  const bool lost = saved ? saved->checkpoint >= 0 : has_logged_steps(folder);
-  if (!lost || config.start_over) return result;
-  fail("train", {.argument = "--resume from " + folder.string(),
-                 .expected = saved ? io::checkpoint_name(saved->checkpoint) : "a checkpoint",
-                 .found = "none, though steps were logged",
-                 .hint = "put the checkpoints back, or add --start-over to train from step 0 and "
-                         "replace the log"});
 }
 
 // Fails if a folder cannot be written to, or does not exist and cannot be created.
@@ -181,7 +112,7 @@ std::optional<io::Checkpoint> check_run_folder(const Config& config) {
   const io::Path folder(io::Directory(config.out, "train"));
   check_run_entries(folder);
   if (!config.resume) check_unused(folder);
-  return config.resume ? choose_checkpoint(folder, config).checkpoint : std::nullopt;
+  return config.resume ? find_start(folder, config).checkpoint : std::nullopt;
 }
 
 fs::path token_cache(const Config& config) {
@@ -252,10 +183,19 @@ RunFolder::RunFolder(const Config& config)
   // Another process may have had the lock, and ended, in between.
   if (!config.resume) check_unused(path());
   remove_leftovers(checkpoints());
-  RunStart chosen = choose_checkpoint(path(), config);
-  run_id_ = std::move(chosen.run_id);
-  resumed_ = std::move(chosen.checkpoint);
-  warnings_ = std::move(chosen.warnings);
+  begin(find_start(path(), config));
+}
+
+void RunFolder::begin(RunStart start) {
+  for (const io::Path& damaged : start.damaged) {
+    const io::Path aside = io::set_aside(damaged, "train");
+    start.warnings.push_back(
+        fmt::format("the damaged {} is now {}", damaged.filename(), aside.string()));
+  }
+  run_ = std::move(start.run);
+  if (is_new_) run_.command = command_line();
+  resumed_ = std::move(start.checkpoint);
+  warnings_ = std::move(start.warnings);
 }
 
 void RunFolder::open(const fs::path& folder) {
@@ -286,11 +226,9 @@ void RunFolder::put_in_place(const std::function<void(const fs::path& name)>& sa
 }
 
 void RunFolder::note_checkpoint(int64_t step) {
-  json::Writer out(2);
-  out.begin_object().key("format").value("binade-run").key("version").value(1);
-  out.key("run").value(run_id_).key("checkpoint").value(step);
+  run_.checkpoint = step;
   io::AtomicFile file(path() / run_file, "train");
-  file.append(out.end_object().text() + "\n");
+  file.append(to_json(run_));
   file.commit();
 }
 

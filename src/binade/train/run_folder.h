@@ -9,6 +9,7 @@
 #include "binade/io/folder.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/config.h"
+#include "binade/train/run_start.h"
 
 namespace binade::train {
 
@@ -48,12 +49,12 @@ std::optional<io::Checkpoint> check_run_folder(const Config& config);
 // in it are refused.
 class RunFolder {
  public:
-  // Locks the folder and removes the leftovers of killed writers. A folder that does not exist is
-  // made under a temporary name until put_in_place(). A run to resume of which there is nothing is
-  // a new one. Fails
+  // Locks the folder, removes the leftovers of killed writers, and gives what is damaged other
+  // names. A folder that does not exist is made under a temporary name until put_in_place(). A run
+  // to resume of which there is nothing is a new one. Fails
   // - for a new run, if there is anything of an earlier run;
-  // - for one to resume, if a checkpoint is of another run, or if its checkpoints are gone, unless
-  //   config.start_over is set.
+  // - for one to resume, if a checkpoint is of another run, or if its checkpoints are gone or
+  //   damaged, unless config.start_over is set.
   explicit RunFolder(const Config& config);
 
   io::Path path() const { return io::Path(*directory_); }
@@ -63,7 +64,9 @@ class RunFolder {
   // Calls `save`, which writes the run's settings, with the name that the folder will have; then a
   // new folder appears under it, complete. Fails if someone else has taken the name.
   void put_in_place(const std::function<void(const std::filesystem::path& name)>& save);
-  const std::string& run_id() const { return run_id_; }
+  const std::string& run_id() const { return run_.id; }
+  // The command that started the run; empty: unknown.
+  const std::string& command() const { return run_.command; }
   // The checkpoint to resume from; none: start at step 0.
   const std::optional<io::Checkpoint>& resumed() const { return resumed_; }
   // What the user should know about the checkpoints found; usually empty.
@@ -81,6 +84,7 @@ class RunFolder {
 
  private:
   void open(const std::filesystem::path& folder);
+  void begin(RunStart start);
 
   std::filesystem::path name_;
   bool is_numbered_;  // its name is not the user's choice
@@ -88,7 +92,7 @@ class RunFolder {
   std::optional<io::AtomicFolder> unnamed_;  // a new folder before it has its name
   std::optional<io::Directory> directory_;
   std::optional<RunLock> lock_;
-  std::string run_id_;
+  RunFile run_;
   std::optional<io::Checkpoint> resumed_;
   std::vector<std::string> warnings_;
 };

@@ -150,6 +150,11 @@ class Assignment {
   }
   void operator()(const List& field) {
     const auto* text = std::get_if<std::string>(&setting_.value);
+    const auto* flag = std::get_if<bool>(&setting_.value);
+    if (flag != nullptr && !field.alone.empty()) {
+      config_.*field.member = *flag ? Texts{std::string(field.alone)} : Texts();
+      return;
+    }
     if (text == nullptr) {
       for (const std::string& one : value<Texts>()) without_zeros(one);
     }
@@ -546,6 +551,16 @@ Config resolve_text(std::string_view toml, const std::string& name) {
   Given given;
   read_toml(toml, name, given);
   return resolved(given);
+}
+
+Config saved_values(std::string_view toml, const std::string& name) {
+  Given given;
+  read_toml(toml, name, given);
+  Config config;
+  config.overrides = given.overrides;
+  apply_earlier(given, config);
+  for (const Setting& setting : given.settings) apply(setting, config);
+  return config;
 }
 
 std::string to_toml(const Config& config) {

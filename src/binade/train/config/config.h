@@ -76,8 +76,9 @@ struct Config {
           sample = 400, layer_stats = 100, patience = 0;
   std::vector<std::string> layer_stats_modules;  // patterns; empty: all linear layers
   bool keep_best = false;
-  bool resume = false, start_over = false, allow_changes = false, dry_run = false;
-  double time_limit = 0;  // seconds; 0: none
+  bool resume = false, start_over = false, dry_run = false;
+  std::vector<std::string> allow_changes;  // names that differ from the checkpoint: resume_check.h
+  double time_limit = 0;                   // seconds; 0: none
 
   bool operator==(const Config&) const = default;
 };
@@ -100,6 +101,7 @@ struct Text {
 // An array of texts in TOML; separated by commas on the command line.
 struct List {
   std::vector<std::string> Config::*member;
+  std::string_view alone = {};  // what the option means without a text; empty: it needs one
 };
 // One of a table of named values (choices.h).
 struct Choice {
@@ -145,6 +147,10 @@ struct Sources {
 Config resolve(const Sources& sources);
 // The same from TOML text; `name` is the file in messages.
 Config resolve_text(std::string_view toml, const std::string& name);
+
+// The values in TOML text that to_toml() wrote, in this or an earlier version. Opens no file and
+// completes nothing: what the text lacks is as in Config().
+Config saved_values(std::string_view toml, const std::string& name);
 
 // The configuration as a TOML file that resolves to itself.
 std::string to_toml(const Config& config);

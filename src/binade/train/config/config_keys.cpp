@@ -171,8 +171,10 @@ constexpr Key all_keys[] = {
     {"run", "resume", Switch{&C::resume}, "Continue from the newest checkpoint in --out", false},
     {"run", "start_over", Switch{&C::start_over},
      "With --resume: train from step 0 if the run's checkpoints are gone", false},
-    {"run", "allow_changes", Switch{&C::allow_changes},
-     "With --resume: continue although the data have changed", false},
+    {"run", "allow_changes", List{&C::allow_changes, "data"},
+     "With --resume: continue although these differ from the checkpoint's: names of settings, such "
+     "as batch,seed, or data (if none is named), tokenizer, arithmetic",
+     false},
     {"run", "time_limit", Real{&C::time_limit, 0, 1e9},
      "Seconds after which the run saves a checkpoint and stops (exit code 124); 0: none", false},
     {"run", "dry_run", Switch{&C::dry_run},

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "binade/amp/recipe/text.h"
+#include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/io/checksum.h"
 #include "binade/io/file.h"
 
 namespace binade::train {
@@ -72,6 +74,11 @@ std::vector<Promotion> PrecisionPlan::current() const {
 PrecisionPlan read_precision_plan(const io::Path& path) {
   const std::string text = io::read_text(path, "precision plan", 1 << 20);
   const json::Document document = json::parse(text, {"precision plan", path.string()});
+  if (io::checksum_state(text) == io::ChecksumState::wrong)
+    fail("precision plan", {.argument = path.string(),
+                            .expected = "the text that its checksum belongs to",
+                            .found = "another: the file is damaged, or was edited",
+                            .hint = "remove the checksum from a plan that was edited"});
   PrecisionPlan plan;
   for (const json::Value& entry : document.root().at("layers").array())
     plan.layers.push_back(read_promotion(entry));
@@ -93,7 +100,7 @@ void write_precision_plan(const PrecisionPlan& plan, const io::Path& path) {
   }
   out.end_array().end_object();
   io::AtomicFile file(path, "precision plan");
-  file.append(out.text() + "\n");
+  file.append(io::with_checksum(out.text()) + "\n");
   file.commit();
 }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "binade/base/error.h"
 #include "binade/base/text.h"
 #include "binade/data/mixture.h"
+#include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
 
 namespace binade::train {
@@ -72,6 +74,16 @@ void add_vocabulary(const Config& config, std::vector<std::string>& result) {
                   grouped(config.vocab), data::byte_vocabulary, data::byte_vocabulary));
 }
 
+// What was passed over in the run to start from.
+void add_initial_model(const Config& config, std::vector<std::string>& result) {
+  if (config.init_from.empty()) return;
+  try {
+    for (std::string& note : io::choose_model(config.init_from, "--init-from").notes)
+      result.push_back(std::move(note));
+  } catch (const Error&) {  // a resumed run may do without it; others report what is wrong
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> without_effect(std::span<const Config> configs) {
@@ -93,6 +105,7 @@ std::vector<std::string> without_effect(std::span<const Config> configs) {
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> result = without_effect({&config, 1});
   add_vocabulary(config, result);
+  add_initial_model(config, result);
   return result;
 }
 

@@ -5,8 +5,8 @@
 
 #include "binade/base/error.h"
 #include "binade/data/token_file.h"
+#include "binade/io/manifest.h"
 #include "binade/io/model_folder.h"
-#include "binade/train/checkpoint.h"
 
 namespace binade::train {
 namespace {
@@ -39,7 +39,7 @@ void add_folder(const fs::path& folder, const std::string& only, Inspection& res
   }
   result.kind = "a model's folder";
   if (fs::exists(folder / "manifest.json")) {
-    verify_checkpoint(folder);
+    io::verify_files(folder, inspect_op);
     result.kind = "a checkpoint that matches its manifest";
   }
   std::sort(files.begin(), files.end());
@@ -72,8 +72,12 @@ Inspection inspect(const fs::path& path, const std::string& only) {
   Inspection result{.path = path.string()};
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    const bool is_run = io::Path(path / "checkpoints").is_taken();
-    const fs::path folder = is_run ? io::model_folder(path, inspect_op) : path;
+    fs::path folder = path;
+    if (io::Path(path / "checkpoints").is_taken()) {
+      io::ModelChoice choice = io::choose_model(path, inspect_op);
+      folder = choice.folder;
+      result.notes = std::move(choice.notes);
+    }
     result.path = folder.string();
     add_folder(folder, only, result);
   } else if (data::is_token_file(path) && !is_safetensors(path)) {

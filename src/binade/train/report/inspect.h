@@ -17,7 +17,8 @@ struct InspectedTensor {
 
 struct Inspection {
   std::string path;
-  std::string kind;  // a description
+  std::vector<std::string> notes = {};  // checkpoints that were passed over, and why
+  std::string kind;                     // a description
   int64_t bytes = 0;
   std::vector<InspectedTensor> tensors;
   std::optional<data::TokenStatistics> tokens;

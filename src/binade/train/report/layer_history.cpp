@@ -8,8 +8,10 @@
 #include <map>
 #include <string_view>
 
+#include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/formats/format.h"
+#include "binade/io/checksum.h"
 #include "binade/io/file.h"
 #include "binade/train/report/heat_map.h"
 
@@ -157,7 +159,7 @@ std::vector<size_t> most_harmed(const LayerHistory& history) {
   return order;
 }
 
-LayerHistory read_layer_history(const io::Path& path) {
+LayerHistory read_layer_history(const io::Path& path, int64_t* damaged) {
   if (!path.exists()) return {};
   const std::string text = io::read_text(path, history_reader, max_bytes);
   const std::vector<Line> lines = complete_lines(text);
@@ -166,10 +168,16 @@ LayerHistory read_layer_history(const io::Path& path) {
   for (size_t i = 0; i < count; ++i) {
     // The first and the last line are always among them.
     const Line& line = lines[count == 1 ? 0 : i * (lines.size() - 1) / (count - 1)];
-    const json::Document document =
-        json::parse(line.text, {history_reader, path.string(), line.offset});
-    const int64_t step = document.root().at("step").integer(0, int64_t{1} << 60);
-    records[step] = parse_layers(document.root());
+    try {
+      const json::Document document =
+          json::parse(line.text, {history_reader, path.string(), line.offset});
+      io::check_checksum(line.text, path.string(), history_reader);
+      const int64_t step = document.root().at("step").integer(0, int64_t{1} << 60);
+      records[step] = parse_layers(document.root());
+    } catch (const Error&) {
+      if (damaged == nullptr) throw;
+      ++*damaged;
+    }
   }
   if (records.empty()) return {};
   LayerHistory history;

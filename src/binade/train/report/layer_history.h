@@ -35,8 +35,9 @@ struct LayerHistory {
 };
 
 // The records of a file, at most 200 of them, evenly spread. An incomplete last line is ignored;
-// of two records of one step the later counts. Empty if there is no such file.
-LayerHistory read_layer_history(const io::Path& path);
+// of two records of one step the later counts. Damaged ones are left out and counted in `damaged`.
+// Empty if there is no such file.
+LayerHistory read_layer_history(const io::Path& path, int64_t* damaged = nullptr);
 
 // The modules to show, by index in the order of the model: those that the recipe harms most, as
 // many as a chart has room for.

@@ -202,15 +202,18 @@ std::string run_facts(const RunSummary& run) {
   return facts({{"Finished", run.origin.date},
                 {"Binade", run.origin.version},
                 {"on", run.origin.machine},
-                {"Command", run.origin.command}});
+                {"Command", run.origin.command},
+                {"Resumed by", run.origin.resumed_by}});
 }
 
 }  // namespace
 
-Provenance provenance(const Config& config) {
+Provenance provenance(const Config& config, const std::string& command) {
+  const std::string own = command_line();
   return {.date = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))),
           .version = version(),
-          .command = command_line(),
+          .command = config.resume && !command.empty() ? command : own,
+          .resumed_by = config.resume && command != own ? own : "",
           .machine = machine_name(device_of(config))};
 }
 

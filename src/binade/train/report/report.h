@@ -12,23 +12,25 @@ namespace binade::train {
 
 // Where a run comes from, as text; empty if unknown.
 struct Provenance {
-  std::string date = {};     // of its end, UTC
-  std::string version = {};  // of Binade
-  std::string command = {};
+  std::string date = {};        // of its end, UTC
+  std::string version = {};     // of Binade
+  std::string command = {};     // that started the run
+  std::string resumed_by = {};  // the last command that resumed it; empty: none
   std::string machine = {};
 
   bool operator==(const Provenance&) const = default;
 };
-// Of the running program, now.
-Provenance provenance(const Config& config);
+// Of a run that the running program ends now; `command` started it, empty: unknown.
+Provenance provenance(const Config& config, const std::string& command = {});
 
 // The content of a run's report.
 struct RunSummary {
   std::string name = {};  // its folder
   Config config = Config();
   int64_t parameters = 0;
+  int64_t steps = 0;  // that summary.json is about
   std::vector<Record> records = {};
-  int64_t damaged = 0;  // lines of the log that are not records
+  std::vector<std::string> warnings = {};  // about damaged files, which were left out
   memory::Statistics memory = {};
   double full_speed = 0;       // tokens/s at the machine's matmul rate; 0: unknown
   double bytes_per_token = 0;  // of the validation text; 0: unknown
