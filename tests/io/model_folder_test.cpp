@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "binade/io/manifest.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
 
@@ -20,8 +21,12 @@ TEST(ModelFolder, IsTheFolderItselfOrTheNewestCheckpointOfARun) {
   };
   make("model", "config.json");
   EXPECT_EQ(model_folder(folder / "model", "test"), folder / "model");
-  make("run/checkpoints/step-9", "manifest.json");
-  make("run/checkpoints/step-10", "manifest.json");
+  for (const int step : {9, 10}) {
+    const std::string name = "run/checkpoints/" + checkpoint_name(step);
+    make(name, "config.json");
+    make(name, "model.safetensors");
+    folder.put(name + "/manifest.json", manifest_text(folder / name, step, {}, "test"));
+  }
   make("run/checkpoints/step-11", "half_written");
   make("run/checkpoints/.step-12.tmp", "manifest.json");
   make("run/checkpoints/step-13x", "manifest.json");

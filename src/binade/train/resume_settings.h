@@ -9,7 +9,7 @@ namespace binade::train {
 
 // The settings of a run that is there already.
 struct ResumeSettings {
-  Config config;
+  Config config = Config();
   std::vector<std::string> warnings = {};  // for the user: what was damaged, what has changed
 };
 
