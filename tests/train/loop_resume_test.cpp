@@ -3,10 +3,13 @@
 #include <fstream>
 #include <map>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/base/error.h"
+#include "binade/io/manifest.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/loop.h"
 #include "binade/train/report/run_summary.h"
+#include "binade/train/resume_settings.h"
 #include "binade/train/run_start.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
@@ -87,6 +90,45 @@ TEST(LoopResume, AMixtureContinuesBitForBit) {
   EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
   config.data.replace(0, 1, "2");
   EXPECT_THROW(run(config, Progress::Mode::quiet), Error);
+}
+
+// Its config.toml has keys fp8_* in place of a recipe, and so have its checkpoints.
+TEST(LoopResume, ARunOfAnEarlierVersionContinuesWithoutAWord) {
+  const testing::TemporaryFolder folder;
+  Config config = small_config();
+  config.precision = Precision::quantized;
+  config.recipe = amp::parse_recipe("delayed, history = 4, head = true");
+  config.schedule = optim::ScheduleKind::constant;
+  config.steps = config.checkpoint_every = 2;
+  config.data = folder.put("text.txt", small_text()).string();
+  config.out = (folder / "run").string();
+  run(config, Progress::Mode::quiet);
+  const std::string checkpoint = "run/checkpoints/step-2/";
+  for (const std::string& name : {std::string("run/config.toml"), checkpoint + "config.toml"}) {
+    std::string text = testing::content_of(folder / name);
+    const size_t begin = text.find("recipe = "), end = text.find('\n', begin);
+    ASSERT_NE(begin, text.npos);
+    text.replace(begin, end - begin, "fp8_scaling = \"delayed\"\nfp8_history = 4\nfp8_head = true");
+    folder.put(name, text);
+  }
+  const io::Manifest saved = io::read_manifest(folder / checkpoint, "test");
+  fs::remove(folder / (checkpoint + "manifest.json"));
+  folder.put(checkpoint + "manifest.json",
+             io::manifest_text(folder / checkpoint, saved.step, saved.facts, "test"));
+  const ResumeSettings settings =
+      saved_settings(folder / "run", {{"resume", "true"}, {"steps", "4"}});
+  EXPECT_TRUE(settings.warnings.empty());
+  EXPECT_EQ(settings.config.recipe, config.recipe);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run(settings.config, Progress::Mode::quiet).steps, 4);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  // Another recipe is refused, by its name.
+  Config other = settings.config;
+  other.steps = 6;
+  other.recipe = amp::parse_recipe("delayed, history = 4");
+  EXPECT_THROW(run(other, Progress::Mode::quiet), Error);
+  other.allow_changes = {"recipe"};
+  EXPECT_EQ(run(other, Progress::Mode::quiet).steps, 6);
 }
 
 // Nothing is left to do, so nothing changes: not the summary, the report or the first command.
