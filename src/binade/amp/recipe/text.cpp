@@ -156,8 +156,8 @@ constexpr TensorField tensor_fields[] = {
     {"source", always,
      [](const TensorRecipe& t) {
        return toml_string(t.is_delayed()                              ? "delayed"
-                     : std::holds_alternative<Current>(t.source) ? "current"
-                                                                 : "constant");
+                          : std::holds_alternative<Current>(t.source) ? "current"
+                                                                      : "constant");
      },
      [](TensorRecipe& t, const FieldValue& value) {
        const std::string given = value.text("a text");
@@ -300,7 +300,8 @@ constexpr RecipeField recipe_fields[] = {
      }},
     {"exclude", false,
      [](const Recipe& recipe) {
-       return "[" + joined_names(recipe.exclude, [](const std::string& m) { return toml_string(m); }) +
+       return "[" +
+              joined_names(recipe.exclude, [](const std::string& m) { return toml_string(m); }) +
               "]";
      },
      [](Recipe& recipe, const FieldValue& value) {
