@@ -33,7 +33,7 @@ std::vector<nlohmann::json> metrics_of(const fs::path& run) {
   std::ifstream file(run / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     nlohmann::json one = nlohmann::json::parse(line);
-    for (const char* name : {"tokens_per_second", "seconds", "memory"}) one.erase(name);
+    for (const char* name : {"tokens_per_second", "seconds", "memory", "checksum"}) one.erase(name);
     lines.push_back(std::move(one));
   }
   return lines;
