@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   // Of the command line alone: not saved.
-  if (config.resume || config.start_over || config.allow_changes || config.dry_run ||
+  if (config.resume || config.start_over || !config.allow_changes.empty() || config.dry_run ||
       config.time_limit != 0)
     return 0;
   if (resolve_text(to_toml(config), "again.toml") != config) std::abort();
