@@ -127,21 +127,21 @@ target_sources(test_docs PRIVATE "${document_programs}")
 target_include_directories(test_docs PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/documents")
 
 # These run the program.
-foreach(target IN ITEMS test_cli test_bad_files test_dist test_docs)
+foreach(target IN ITEMS test_cli test_bad_files test_ranks test_docs)
   target_compile_definitions(${target} PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"
                                                BINADE_VERSION="${PROJECT_VERSION}")
   add_dependencies(${target} binade_cli)
 endforeach()
 # A program for mpirun.
-add_executable(ranks_program tests/ranks/program.cpp)
+add_executable(ranks_program tests/rank_program/main.cpp)
 add_executable(ranks_example examples/ranks/main.cpp)
 foreach(program IN ITEMS ranks_program ranks_example)
   target_link_libraries(${program} PRIVATE binade binade_dependencies)
   binade_compile(${program} -O0)
 endforeach()
-target_compile_definitions(test_dist PRIVATE BINADE_RANKS_PROGRAM="$<TARGET_FILE:ranks_program>"
+target_compile_definitions(test_ranks PRIVATE BINADE_RANKS_PROGRAM="$<TARGET_FILE:ranks_program>"
                                              BINADE_RANKS_EXAMPLE="$<TARGET_FILE:ranks_example>")
-add_dependencies(test_dist ranks_program ranks_example)
+add_dependencies(test_ranks ranks_program ranks_example)
 # Preloaded into runs of the program: its system calls fail.
 add_library(binade_fail_calls MODULE tests/preload/fail_calls.cpp)
 target_link_libraries(binade_fail_calls PRIVATE ${CMAKE_DL_LIBS})

@@ -9,20 +9,20 @@
 using namespace binade;
 
 int main() {
-  const auto ranks = dist::init();  // one process if no launcher started more
+  const auto ranks = ranks::init();  // one process if no launcher started more
   nn::Sequential model{std::make_unique<nn::Linear>(
                            nn::LinearConfig{.in = 1, .out = 256, .activation = Activation::gelu}),
                        std::make_unique<nn::Linear>(
                            nn::LinearConfig{.in = 256, .out = 256, .activation = Activation::gelu}),
                        std::make_unique<nn::Linear>(nn::LinearConfig{.in = 256, .out = 1})};
 
-  const dist::Partition partition(model.parameters(), ranks->size());
+  const ranks::Partition partition(model.parameters(), ranks->size());
   optim::AdamW optimizer(model.parameters(),
                          {.lr = 3e-3, .master = {.parts = partition.parts(ranks->rank())}});
   amp::GradScaler scaler({.enabled = false});
-  dist::Sharded sharded(model, optimizer, ranks, partition, {.micro_batches = 8});
+  ranks::Sharded sharded(model, optimizer, ranks, partition, {.micro_batches = 8});
 
-  dist::ShardedStep done;
+  ranks::ShardedStep done;
   for (uint64_t step = 0; step < 60; ++step) {
     done = sharded.step(scaler, 1.0, [&](int64_t micro) {
       const Tensor x =

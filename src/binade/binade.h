@@ -16,7 +16,6 @@
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/data/data_loader.h"
-#include "binade/dist/sharded.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
 #include "binade/lab/diagnosis.h"
@@ -82,4 +81,5 @@
 #include "binade/optim/rmsprop.h"
 #include "binade/optim/schedule.h"
 #include "binade/optim/sgd.h"
+#include "binade/ranks/sharded.h"
 #include "binade/version.h"

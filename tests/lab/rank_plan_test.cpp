@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "binade/base/error.h"
-#include "binade/dist/communicator.h"
+#include "binade/ranks/communicator.h"
 #include "binade/train/trainer.h"
 #include "train/small_run.h"
 
@@ -76,7 +76,7 @@ TEST(RankPlan, SendsWhatTheRanksSend) {
         on_meta.device = Device::meta();
         double most = 0;
         for (int rank = 0; rank < ranks; ++rank) {
-          train::Trainer trainer(on_meta, dist::simulated(rank, ranks));
+          train::Trainer trainer(on_meta, ranks::simulated(rank, ranks));
           trainer.step(train::small_tokens());
           most = std::max(most, trainer.rank_times()[0].sent);
         }

@@ -29,7 +29,7 @@ TEST(PublicHeaders, AreOfComponentsThatProgramsUse) {
   const std::map<std::string, std::string> headers = public_headers();
   ASSERT_GT(headers.size(), 10u) << "binade.h was not found";
   const std::set<std::string> components{"base", "formats", "tensor", "autograd", "amp",  "ops",
-                                         "nn",   "optim",   "io",     "lab",      "data", "dist"};
+                                         "nn",   "optim",   "io",     "lab",      "data", "ranks"};
   for (const auto& [header, from] : headers) {
     if (header == "binade/version.h") continue;
     const std::filesystem::path folder = std::filesystem::path(header).parent_path();

@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 const std::vector<std::string>& components() {
   static const std::vector<std::string> order = {
       "base", "formats", "tensor", "backend", "autograd", "amp", "ops", "nn", "optim",
-      "io",   "data",    "dist",   "train",   "bench",    "lab", "c",   "cli"};
+      "io",   "data",    "ranks",  "train",   "bench",    "lab", "c",   "cli"};
   return order;
 }
 

@@ -102,7 +102,7 @@ TEST(Origin, ListsSettingsThatChangeBits) {
   EXPECT_THAT(changes_of(before, after),
               ElementsAre("override blocks.0 -> unset", "override none -> unset"));
   before = after;
-  before.order = dist::ReduceOrder::any;
+  before.order = ranks::ReduceOrder::any;
   EXPECT_THAT(changes_of(before, after), ElementsAre("order any -> fixed"));
 }
 

@@ -5,7 +5,7 @@
 
 #include "binade/tensor/tensor.h"
 
-// Kernels around what processes exchange (dist/), on any device.
+// Kernels around what processes exchange (ranks/), on any device.
 namespace binade::backend {
 
 // Elements of a gradient whose squares one part of its norm sums on a GPU, where a block of threads

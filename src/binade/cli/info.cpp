@@ -10,8 +10,8 @@
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/cli/commands.h"
-#include "binade/dist/communicator.h"
 #include "binade/lab/plan.h"
+#include "binade/ranks/communicator.h"
 #include "binade/train/machine.h"
 #include "binade/train/progress.h"
 
@@ -40,7 +40,7 @@ std::string support_text(Device device) {
 
 // How many processes can train together, and by which libraries.
 std::string ranks_text() {
-  const std::string mpi = dist::mpi_version(), nccl = dist::nccl_version();
+  const std::string mpi = ranks::mpi_version(), nccl = ranks::nccl_version();
   if (mpi.empty() && nccl.empty()) return "one: this build has no MPI";
   return "many, by " + mpi + (mpi.empty() || nccl.empty() ? "" : " and ") + nccl;
 }
@@ -57,9 +57,9 @@ std::string as_json() {
       .key("memory")
       .value(lab::machine_memory())
       .key("mpi")
-      .value(dist::mpi_version())
+      .value(ranks::mpi_version())
       .key("nccl")
-      .value(dist::nccl_version())
+      .value(ranks::nccl_version())
       .key("features")
       .begin_array();
   for (const std::string_view feature : cpu_feature_names()) out.value(feature);

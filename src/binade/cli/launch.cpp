@@ -13,8 +13,8 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/supervisor.h"
 #include "binade/cli/values.h"
-#include "binade/dist/communicator.h"
 #include "binade/io/model_folder.h"
+#include "binade/ranks/communicator.h"
 
 namespace binade::cli {
 namespace {
@@ -30,7 +30,7 @@ struct LaunchArguments {
 Words mpirun(int ranks) {
   Words words{"mpirun", "-n", std::to_string(ranks)};
   // Options of Open MPI: as many ranks as asked for, with threads on any core.
-  if (dist::mpi_version().starts_with("Open MPI")) {
+  if (ranks::mpi_version().starts_with("Open MPI")) {
     for (const char* word : {"--oversubscribe", "--bind-to", "none"}) words.emplace_back(word);
     if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
   }
@@ -78,7 +78,7 @@ Words continuation(const Words& train, const fs::path& out, int64_t newest) {
 }
 
 void check(const LaunchArguments& arguments, const Words& train) {
-  if (dist::mpi_version().empty()) {
+  if (ranks::mpi_version().empty()) {
     fail("launch", {.argument = "-n",
                     .expected = "a build with MPI",
                     .found = "one without",

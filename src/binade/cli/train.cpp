@@ -20,10 +20,10 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/data/chat/examples.h"
-#include "binade/dist/communicator.h"
 #include "binade/lab/baselines.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
+#include "binade/ranks/communicator.h"
 #include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
@@ -216,7 +216,7 @@ std::optional<train::RunResult> train_baselines(const train::Config& config,
 }
 
 void train_on(CLI::App& command, const RunArguments& arguments,
-              const std::shared_ptr<dist::Communicator>& ranks) {
+              const std::shared_ptr<ranks::Communicator>& ranks) {
   std::vector<std::string> warnings;
   const train::Config config = configuration(arguments, {}, &warnings);
   // A reader that has gone away must not decide the exit code.
@@ -264,7 +264,7 @@ void add_train(CLI::App& app) {
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     train::keep_save_requests();
-    const std::shared_ptr<dist::Communicator> ranks = dist::init();
+    const std::shared_ptr<ranks::Communicator> ranks = ranks::init();
     if (ranks->size() == 1) return train_on(*command, *arguments, ranks);
     try {
       train_on(*command, *arguments, ranks);

@@ -11,10 +11,10 @@
 #include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/base/text.h"
-#include "binade/dist/communicator.h"
-#include "binade/dist/partition.h"
 #include "binade/lab/step_time.h"
 #include "binade/nn/language_model.h"
+#include "binade/ranks/communicator.h"
+#include "binade/ranks/partition.h"
 #include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/forecast.h"
@@ -27,7 +27,7 @@ namespace {
 struct SharedParameters {
   std::unique_ptr<nn::LanguageModel> model;
   std::vector<Tensor> parameters;
-  dist::Partition partition;
+  ranks::Partition partition;
   std::vector<int64_t> block;  // of each parameter; -1: none
   int64_t last_block = -1;     // with parameters that are trained
 
@@ -74,7 +74,7 @@ std::array<int64_t, 3> memory_by_stage(train::Config config, int rank, int ranks
   for (int stage = 1; stage <= 3; ++stage) {
     config.stage = stage;
     result[static_cast<size_t>(stage) - 1] =
-        train::forecast_memory(config, dist::simulated(rank, ranks)).peak;
+        train::forecast_memory(config, ranks::simulated(rank, ranks)).peak;
   }
   return result;
 }

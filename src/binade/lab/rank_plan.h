@@ -7,7 +7,7 @@
 
 #include "binade/lab/plan.h"
 
-// What a step costs on many ranks (dist/sharded.h), without any of them.
+// What a step costs on many ranks (ranks/sharded.h), without any of them.
 namespace binade::lab {
 
 // The connections between ranks. Rates are those of one rank in one direction.

@@ -83,7 +83,7 @@ class KeyValueCache {
 };
 
 // Called around each block of a forward: for parameters that are in memory only
-// while a block uses them (dist/units.h). A recompute does not call them again.
+// while a block uses them (ranks/units.h). A recompute does not call them again.
 struct BlockHooks {
   std::function<void(int64_t block)> before;
   // `results` are those of the block, whose gradients a backward has before it runs the block's

@@ -33,7 +33,8 @@ struct MasterOptions {
   bool stochastic_rounding = false;  // of updated 16-bit parameters without master weights
   uint64_t seed = 0;                 // of stochastic rounding
   // The elements of each parameter, in the order of all groups, that this process updates; others
-  // update the rest (dist/sharded.h). Master weights and moments exist for these alone. Empty: all.
+  // update the rest (ranks/sharded.h). Master weights and moments exist for these alone. Empty:
+  // all.
   std::vector<Part> parts = {};
 };
 
@@ -64,7 +65,7 @@ class Optimizer : public amp::Steppable {
   void use_gradients(std::vector<Tensor> gradients);
   // With MasterOptions::parts: the elements of these parts, in the types of the parameters,
   // [count], that steps use instead of the parameters' own, whose memory may be released between
-  // uses (dist/units.h). Undefined: the parameter's own.
+  // uses (ranks/units.h). Undefined: the parameter's own.
   void use_shards(std::vector<Tensor> shards);
   size_t group_count() const { return groups_.size(); }
   double lr(size_t group = 0) const { return groups_[checked(group)].lr; }

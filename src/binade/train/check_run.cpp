@@ -2,8 +2,8 @@
 
 #include "binade/base/error.h"
 #include "binade/data/corpus.h"
-#include "binade/dist/sharded.h"
 #include "binade/io/huggingface.h"
+#include "binade/ranks/sharded.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/choices.h"
 #include "binade/train/config/component_options.h"
@@ -13,7 +13,7 @@
 namespace binade::train {
 
 void check_rank_device(Device device) {
-  if (!device.is_cuda() || !dist::nccl_version().empty()) return;
+  if (!device.is_cuda() || !ranks::nccl_version().empty()) return;
   fail("train", {.argument = "device",
                  .expected = "cpu on many ranks, or a build with NCCL",
                  .found = to_string(device),
@@ -29,7 +29,7 @@ void check_ranks(const Config& config, int ranks) {
                    .found = std::string(name_in(gradient_names, config.gradients)),
                    .hint = "--reduce-dtype bf16 sends them in 16 bits"});
   }
-  dist::check_micro_batches(config.accumulate, ranks);
+  ranks::check_micro_batches(config.accumulate, ranks);
   if (config.optimizer == OptimizerKind::adamw || config.optimizer == OptimizerKind::lion) return;
   fail("train", {.argument = "optimizer",
                  .expected = "adamw or lion on many ranks",

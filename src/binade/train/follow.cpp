@@ -10,7 +10,7 @@
 
 #include "binade/autograd/op_observer.h"
 #include "binade/base/parallel.h"
-#include "binade/dist/agreement.h"
+#include "binade/ranks/agreement.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/order.h"
@@ -41,7 +41,7 @@ void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
 
 // Made after a load, so that the loader starts at the right step.
 data::Loader::Options loader_options(const Trainer& trainer) {
-  const dist::Communicator& ranks = *trainer.ranks();
+  const ranks::Communicator& ranks = *trainer.ranks();
   const Config& config = trainer.config();
   return {.shape = {config.batch, config.context},
           .accumulate = config.accumulate,
@@ -57,7 +57,7 @@ void set_recipe(Trainer& trainer, const RecipeOrder& order) {
 
 }  // namespace
 
-void share_threads(const dist::Communicator& ranks) {
+void share_threads(const ranks::Communicator& ranks) {
   for (const char* variable : {"BINADE_THREADS", "OMP_NUM_THREADS"}) {
     if (std::getenv(variable) != nullptr) return;
   }
@@ -67,21 +67,21 @@ void share_threads(const dist::Communicator& ranks) {
 
 void agree_with_ranks(const Trainer& trainer, const data::Split& split,
                       const data::Tokenizer& tokenizer) {
-  dist::Communicator& ranks = *trainer.ranks();
+  ranks::Communicator& ranks = *trainer.ranks();
   const std::string_view model = tokenizer.model();
   Config config = trainer.config();
   if (trainer.device().is_cuda()) config.device = Device::cuda();  // each rank has its own
-  dist::agree(ranks, {{"version", version()},
-                      {"configuration", to_toml(config)},
-                      {"arithmetic", describe_arithmetic(trainer.device())},
-                      {"data", describe_data(split)},
-                      {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
-                      {"communication", ranks.describe()},
-                      {"NCCL", trainer.device().is_cuda() ? dist::nccl_version() : ""}});
+  ranks::agree(ranks, {{"version", version()},
+                       {"configuration", to_toml(config)},
+                       {"arithmetic", describe_arithmetic(trainer.device())},
+                       {"data", describe_data(split)},
+                       {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
+                       {"communication", ranks.describe()},
+                       {"NCCL", trainer.device().is_cuda() ? ranks::nccl_version() : ""}});
 }
 
 void follow(Trainer& trainer, const data::Split& split) {
-  dist::Communicator& ranks = *trainer.ranks();
+  ranks::Communicator& ranks = *trainer.ranks();
   std::optional<data::Loader> loader;
   const SignalGuard signals;
   for (;;) {
@@ -126,7 +126,7 @@ void follow(Trainer& trainer, const data::Split& split) {
   }
 }
 
-void follow_run(const Config& config, const std::shared_ptr<dist::Communicator>& ranks) {
+void follow_run(const Config& config, const std::shared_ptr<ranks::Communicator>& ranks) {
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
   data::Source source = data_source(config, tokenizer.get());
   source.cache = token_cache(config);

@@ -10,7 +10,7 @@ namespace binade::train {
 
 // Gives each rank of this machine its share of the cores, unless the environment says how many
 // threads a process has.
-void share_threads(const dist::Communicator& ranks);
+void share_threads(const ranks::Communicator& ranks);
 
 // Fails on all ranks if they differ in version, configuration, data, tokenizer or arithmetic.
 // Collective.
@@ -21,6 +21,6 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
 void follow(Trainer& trainer, const data::Split& split);
 
 // A run on a rank other than 0.
-void follow_run(const Config& config, const std::shared_ptr<dist::Communicator>& ranks);
+void follow_run(const Config& config, const std::shared_ptr<ranks::Communicator>& ranks);
 
 }  // namespace binade::train

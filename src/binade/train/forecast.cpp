@@ -30,7 +30,7 @@ int64_t loss_chunk(const Config& config) {
       device_of(config));
 }
 
-MetaRun::MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks)
+MetaRun::MetaRun(const Config& config, std::shared_ptr<ranks::Communicator> ranks)
     : before_(without_cache(Device::meta())), trainer_(on_meta(config), std::move(ranks)) {
   trainer_.model().set_loss_chunk(loss_chunk(config));
   // Not of the start, when ranks that share the weights have all of them.
@@ -68,7 +68,7 @@ memory::Statistics MetaRun::memory() const {
 }
 
 memory::Statistics forecast_memory(const Config& config,
-                                   std::shared_ptr<dist::Communicator> ranks) {
+                                   std::shared_ptr<ranks::Communicator> ranks) {
   MetaRun run(config, std::move(ranks));
   // Two steps are enough: the second finds gradients, moments and histories of scales in place.
   for (int i = 0; i < 2; ++i) run.step();

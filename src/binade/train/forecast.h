@@ -12,7 +12,7 @@ int64_t loss_chunk(const Config& config);
 
 class MetaRun {
  public:
-  explicit MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks = nullptr);
+  explicit MetaRun(const Config& config, std::shared_ptr<ranks::Communicator> ranks = nullptr);
 
   void step();
   // A validation, as runs begin with.
@@ -27,8 +27,8 @@ class MetaRun {
 };
 
 // Peak memory of a run's training steps, in all and by category. `ranks`: of a rank of
-// dist::simulated() among others.
+// ranks::simulated() among others.
 memory::Statistics forecast_memory(const Config& config,
-                                   std::shared_ptr<dist::Communicator> ranks = nullptr);
+                                   std::shared_ptr<ranks::Communicator> ranks = nullptr);
 
 }  // namespace binade::train

@@ -9,7 +9,7 @@
 namespace binade::train {
 
 // Sums the gradients of micro-batches in their order, each as a backward of its own would leave it:
-// so ranks that run some of them each (dist/fold.h) get the same bits. A kernel that accumulated
+// so ranks that run some of them each (ranks/fold.h) get the same bits. A kernel that accumulated
 // into the sum directly would add its terms one by one instead. Each gradient is added and released
 // as soon as it is finished.
 class LeafSum {

@@ -49,7 +49,7 @@ void write_file(const io::Path& path, std::string_view content) {
 class Loop {
  public:
   Loop(const Config& config, Progress::Mode mode, Observer* observer,
-       const std::shared_ptr<dist::Communicator>& ranks)
+       const std::shared_ptr<ranks::Communicator>& ranks)
       : config_(config),
         observer_(observer),
         progress_(mode, config.steps, config.log_every),
@@ -667,7 +667,7 @@ class Loop {
 }  // namespace
 
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer,
-              const std::shared_ptr<dist::Communicator>& ranks) {
+              const std::shared_ptr<ranks::Communicator>& ranks) {
   check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   if (ranks == nullptr || ranks->size() == 1) return Loop(config, mode, observer, nullptr).run();

@@ -78,8 +78,8 @@ void check_modules(const Config& config, nn::Module& model) {
     check_module(one.module, model, config.precision_plan);
 }
 
-Config on_device_of_rank(Config config, const dist::Communicator* ranks) {
-  if (ranks != nullptr) config.device = dist::device_of_rank(*ranks, device_of(config));
+Config on_device_of_rank(Config config, const ranks::Communicator* ranks) {
+  if (ranks != nullptr) config.device = ranks::device_of_rank(*ranks, device_of(config));
   return config;
 }
 
@@ -99,7 +99,7 @@ GraphMode graph_mode(const Config& config, nn::LanguageModel& model, bool has_ra
 }
 
 // All ranks choose as rank 0 does. Empty: there are no others.
-std::function<bool(bool)> rank_0_decides(const std::shared_ptr<dist::Communicator>& ranks) {
+std::function<bool(bool)> rank_0_decides(const std::shared_ptr<ranks::Communicator>& ranks) {
   if (ranks == nullptr) return {};
   return [ranks](bool own) { return ranks->broadcast_text("choice", own ? "yes" : "") == "yes"; };
 }
@@ -138,7 +138,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
   return batch_loss(model, on_device(batch, model.head_weight().device()));
 }
 
-Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks)
+Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> ranks)
     : config_(on_device_of_rank(config, ranks.get())),
       device_(device_of(config_)),
       schedule_(schedule(config)),
@@ -166,12 +166,12 @@ void Trainer::make_sums() {
     leaf_sum_ = std::make_unique<LeafSum>(optimizer_->parameters(), config_.reduce_dtype);
     return;
   }
-  sharded_ =
-      std::make_unique<dist::Sharded>(*model_, *optimizer_, ranks_, *partition_,
-                                      dist::ShardedOptions{.micro_batches = config_.accumulate,
-                                                           .stage = static_cast<int>(config_.stage),
-                                                           .reduce_dtype = config_.reduce_dtype,
-                                                           .order = config_.order});
+  sharded_ = std::make_unique<ranks::Sharded>(
+      *model_, *optimizer_, ranks_, *partition_,
+      ranks::ShardedOptions{.micro_batches = config_.accumulate,
+                            .stage = static_cast<int>(config_.stage),
+                            .reduce_dtype = config_.reduce_dtype,
+                            .order = config_.order});
 }
 
 void Trainer::announce(const Command& command) {
@@ -242,11 +242,11 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
 void Trainer::gather_weights() {
   if (sharded_ == nullptr) return;
   announce({Order::weights});
-  sharded_->gather_weights(dist::Units::Where::first_rank);
+  sharded_->gather_weights(ranks::Units::Where::first_rank);
 }
 
 void Trainer::hold_weights() {
-  if (sharded_ != nullptr) sharded_->gather_weights(dist::Units::Where::all_ranks);
+  if (sharded_ != nullptr) sharded_->gather_weights(ranks::Units::Where::all_ranks);
 }
 
 std::vector<RankTime> Trainer::rank_times() {
@@ -270,7 +270,7 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
   scaler_.unscale(*optimizer_);
   amp::GradientCheck check;
   if (scaler_.enabled()) check = scaler_.check_of(*optimizer_);
-  const dist::Sharded::Agreed agreed =
+  const ranks::Sharded::Agreed agreed =
       sharded_->agree(config_.clip, losses, scaler_.enabled() ? &check : nullptr);
   step.loss = backend::AsyncScalar(agreed.loss);
   apply(agreed.clip, step);
@@ -290,13 +290,13 @@ Trainer::PendingStep Trainer::run_step(BatchOf batch_of) {
 
 Trainer::PendingStep Trainer::run_step_on_ranks(BatchOf batch_of) {
   const auto begin = std::chrono::steady_clock::now();
-  const dist::Traffic before = ranks_->traffic();
+  const ranks::Traffic before = ranks_->traffic();
   sharded_->set_host_facts({own_stop_signal_, rank_time_.seconds, rank_time_.waited});
   PendingStep step = run_step(batch_of);
-  const dist::Sharded::HostFacts& all = sharded_->host_facts();
+  const ranks::Sharded::HostFacts& all = sharded_->host_facts();
   stop_signal_ = static_cast<int>(all.stop);
   waiting_ = all.seconds > 0 ? all.waited / all.seconds : 0;
-  const dist::Traffic& after = ranks_->traffic();
+  const ranks::Traffic& after = ranks_->traffic();
   rank_time_.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   rank_time_.waited += after.waited - before.waited;
@@ -419,7 +419,7 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
   }
   optimizer_->prepare_replay();
   graph_.replay();
-  if (ranks_ != nullptr) dist::on_device(ranks_, device_)->watch_replay();
+  if (ranks_ != nullptr) ranks::on_device(ranks_, device_)->watch_replay();
   scaler_.note_run();
   return captured_.replayed();
 }
@@ -504,11 +504,11 @@ double Trainer::evaluate(const data::Tokens& tokens) {
     if (sharded_ != nullptr) return sharded_->run_forwards(config_.eval_batches, forward);
     for (int64_t i = 0; i < config_.eval_batches; ++i) forward(i);
   });
-  dist::StepPart part;
+  ranks::StepPart part;
   for (const backend::AsyncScalar& loss : losses) part.losses.push_back(loss.get());
   const std::vector<std::vector<double>> all = ranks_ == nullptr
                                                    ? std::vector<std::vector<double>>{part.losses}
-                                                   : dist::tally(*ranks_, part).losses;
+                                                   : ranks::tally(*ranks_, part).losses;
   // In the order of the batches, whatever rank ran them.
   const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
   double sum = 0;
@@ -524,7 +524,7 @@ StateDict Trainer::state_dict() {
                         .found = std::to_string(pending_.size()),
                         .hint = "call finish_all() first"});
   announce({Order::state});
-  if (sharded_ != nullptr) sharded_->gather_weights(dist::Units::Where::first_rank);
+  if (sharded_ != nullptr) sharded_->gather_weights(ranks::Units::Where::first_rank);
   StateDict state;
   const StateDict model_state = model().state_dict();  // flushes histories of scales
   for (const auto& [name, tensor] : model_->named_buffers())

@@ -10,7 +10,7 @@
 
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
-#include "binade/dist/sharded.h"
+#include "binade/ranks/sharded.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/layer_recipes.h"
 #include "binade/train/leaf_sum.h"
@@ -43,7 +43,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
 // (train/follow.h). Results have the same bits for any number of ranks.
 class Trainer {
  public:
-  explicit Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks = nullptr);
+  explicit Trainer(const Config& config, std::shared_ptr<ranks::Communicator> ranks = nullptr);
 
   // Loads the weights of a model's folder, or of a run's, in place of random ones.
   void init_from(const std::filesystem::path& given);
@@ -76,7 +76,7 @@ class Trainer {
   void run_between_steps(FunctionRef<void()> work) { graph_.run_between(work); }
 
   // The other ranks, or null.
-  const std::shared_ptr<dist::Communicator>& ranks() const { return ranks_; }
+  const std::shared_ptr<ranks::Communicator>& ranks() const { return ranks_; }
   // Micro-batches of a step that this rank runs.
   int64_t own_micro_batches() const;
   // Of each rank, since the Trainer was made. Empty for one process. Collective.
@@ -164,11 +164,11 @@ class Trainer {
   amp::AutocastState autocast_;
   amp::RecipeState recipes_;
   std::unique_ptr<nn::LanguageModel> model_;
-  std::shared_ptr<dist::Communicator> ranks_;
-  std::optional<dist::Partition> partition_;  // of many ranks
+  std::shared_ptr<ranks::Communicator> ranks_;
+  std::optional<ranks::Partition> partition_;  // of many ranks
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<LeafSum> leaf_sum_;       // of one process
-  std::unique_ptr<dist::Sharded> sharded_;  // of many
+  std::unique_ptr<LeafSum> leaf_sum_;        // of one process
+  std::unique_ptr<ranks::Sharded> sharded_;  // of many
   amp::GradScaler scaler_;
   std::deque<PendingStep> pending_;
   std::vector<StepResult> results_;  // read, but not returned yet

@@ -183,6 +183,15 @@ struct Bad {
   const char* message;
 };
 
+TEST(Config, TheSectionOfRanksHadAnotherName) {
+  const Config config =
+      resolve_text("[dist]\nstage = 3\nreduce_dtype = \"bf16\"\n", "earlier.toml");
+  EXPECT_EQ(config.stage, 3);
+  EXPECT_EQ(config.reduce_dtype, DType::bf16);
+  EXPECT_THAT(to_toml(config), HasSubstr("[ranks]\nstage = 3\n"));
+  EXPECT_THAT(to_toml(config), Not(HasSubstr("[dist]")));
+}
+
 TEST(Config, RefusesBadFiles) {
   const Bad cases[] = {
       {"[train]\nstpes = 3",
@@ -195,7 +204,7 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
       {"[trian]\nsteps = 3",
-       "expected one of [data], [model], [precision], [train], [lora], [dist], [run], found "
+       "expected one of [data], [model], [precision], [train], [lora], [ranks], [run], found "
        "[trian]"},
       {"[train]\nsteps = 0",
        "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1000000000, found 0"},
@@ -250,8 +259,10 @@ TEST(Config, RefusesBadFiles) {
       {"[precision]\nrecipe = 3", "[precision] recipe: expected the text of a recipe, found 3"},
       {"[precision]\nrecipe = \"row, histroy = 4\"", "histroy"},
       {"[precision]\nrecipe = \"\"", "recipe"},
-      {"[dist]\norder = \"any\"\nreduce_dtype = \"bf16\"",
-       "[dist] order: expected 'fixed' with a 16-bit reduce_dtype, found 'any'"},
+      {"[dist]\nstage = 2\n[ranks]\nstage = 2",
+       "bad.toml, line 1: expected [ranks] alone, found [dist], its name in earlier versions"},
+      {"[ranks]\norder = \"any\"\nreduce_dtype = \"bf16\"",
+       "[ranks] order: expected 'fixed' with a 16-bit reduce_dtype, found 'any'"},
       {"[precision]\nscale_init = 0.0", "[precision] scale_init"},
       {"[run]\nresume = true", "--out with the folder of the run"},
       {"[train]\nsteps = 1\nsteps = 2", "line 3"},

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "binade/data/chat/chat_template.h"
-#include "binade/dist/reduce_order.h"
 #include "binade/optim/schedule.h"
+#include "binade/ranks/reduce_order.h"
 #include "binade/tensor/device.h"
 #include "binade/tensor/dtype.h"
 
@@ -68,8 +68,8 @@ inline constexpr Named<OptimizerKind> optimizer_names[] = {{"adamw", OptimizerKi
                                                            {"muon", OptimizerKind::muon}};
 inline constexpr Named<DType> reduce_names[] = {
     {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
-inline constexpr Named<dist::ReduceOrder> reduce_order_names[] = {
-    {"fixed", dist::ReduceOrder::fixed}, {"any", dist::ReduceOrder::any}};
+inline constexpr Named<ranks::ReduceOrder> reduce_order_names[] = {
+    {"fixed", ranks::ReduceOrder::fixed}, {"any", ranks::ReduceOrder::any}};
 inline constexpr Named<GraphMode> graph_names[] = {
     {"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}};
 inline constexpr Named<std::optional<Device>> device_names[] = {

@@ -396,14 +396,21 @@ std::string section_names() {
   return names;
 }
 
+// [ranks] in files of earlier versions.
+constexpr std::string_view earlier_ranks = "dist";
+
 void read_toml(std::string_view text, const std::string& file, Given& given) {
   const toml::table root = parse_toml(text, {"config", file});
+  if (root.contains(earlier_ranks) && root.contains("ranks"))
+    fail("config", {.argument = line_of(file, *root.get(earlier_ranks)),
+                    .expected = "[ranks] alone",
+                    .found = "[dist], its name in earlier versions, beside it"});
   for (const auto& [name, node] : root) {
-    const bool known = std::any_of(keys().begin(), keys().end(), [&name = name](const Key& key) {
-      return key.section == name.str();
-    });
+    const std::string_view section = name.str() == earlier_ranks ? "ranks" : name.str();
+    const bool known = std::any_of(keys().begin(), keys().end(),
+                                   [section](const Key& key) { return key.section == section; });
     if (known && node.is_table()) {
-      read_section(file, name.str(), *node.as_table(), given);
+      read_section(file, section, *node.as_table(), given);
     } else if (node.is_table()) {
       fail("config", {.argument = line_of(file, node),
                       .expected = "one of " + section_names(),

@@ -65,10 +65,10 @@ struct Config {
   double lora_alpha = 16, lora_dropout = 0;
   std::vector<std::string> lora_targets = {"all-linear"};
   std::string lora_adapter;
-  // [dist]
+  // [ranks]
   int64_t stage = 2;
   DType reduce_dtype = DType::f32;
-  dist::ReduceOrder order = dist::ReduceOrder::fixed;
+  ranks::ReduceOrder order = ranks::ReduceOrder::fixed;
   double timeout = 600;  // seconds
   // [run]
   std::string out;

@@ -137,16 +137,16 @@ constexpr Key all_keys[] = {
     {"lora", "adapter", Text{&C::lora_adapter},
      "Start from the adapter in this folder (PEFT's files), which sets rank, alpha, targets and "
      "init_from's default"},
-    {"dist", "stage", Whole{&C::stage, 1, 3},
+    {"ranks", "stage", Whole{&C::stage, 1, 3},
      "On many ranks: 1 shards master weights and moments; 2 releases gradients early, too; 3 also "
      "shards the blocks' weights. Results do not depend on it"},
-    {"dist", "reduce_dtype", choice<&C::reduce_dtype, reduce_names>,
+    {"ranks", "reduce_dtype", choice<&C::reduce_dtype, reduce_names>,
      "Type of micro-batches' gradients between ranks; they are summed in f32. A 16-bit type "
      "rounds each once, on one rank too"},
-    {"dist", "order", choice<&C::order, reduce_order_names>,
+    {"ranks", "order", choice<&C::order, reduce_order_names>,
      "Order in which ranks' gradients are added: fixed, for the same bits on any number of ranks, "
      "or any, the message library's own, which is not reproducible"},
-    {"dist", "timeout", Real{&C::timeout, 1, 1e9},
+    {"ranks", "timeout", Real{&C::timeout, 1, 1e9},
      "Seconds that a rank waits for another before the run ends and names it"},
     {"run", "out", Text{&C::out}, "Folder of the run; empty: the next free runs/N"},
     {"run", "eval_every", Whole{&C::eval_every, 0, most},

@@ -118,7 +118,7 @@ void check_precision(const Config& c) {
 }
 
 void check_dist(const Config& c) {
-  require(c.order == dist::ReduceOrder::fixed || c.reduce_dtype == DType::f32, "[dist] order",
+  require(c.order == ranks::ReduceOrder::fixed || c.reduce_dtype == DType::f32, "[ranks] order",
           "'fixed' with a 16-bit reduce_dtype", "'any'");
 }
 

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "binade/amp/grad_scaler.h"
+#include "binade/base/function_ref.h"
+#include "binade/optim/clip.h"
+#include "binade/ranks/amax_exchange.h"
+#include "binade/ranks/device_tally.h"
+#include "binade/ranks/fold.h"
+#include "binade/ranks/tally.h"
+#include "binade/ranks/units.h"
+
+namespace binade::ranks {
+
+struct ShardedOptions {
+  // Of a whole step, on all ranks together: at least as many as ranks. This number, not that of the
+  // ranks, defines the arithmetic.
+  int64_t micro_batches = 1;
+  // 1: gradients are sent when a backward has ended. 2: each bucket of them is sent, and its memory
+  // released, as soon as it is complete. 3: of the parameters of a nn::LanguageModel's blocks, each
+  // rank keeps its part, too; the rest is there while a block runs. Master weights and moments are
+  // sharded in all.
+  int stage = 2;
+  DType reduce_dtype = DType::f32;  // f16 or bf16: each gradient is rounded once before it is sent
+  // `any`: sums of gradients, and so results, depend on the number of ranks.
+  ReduceOrder order = ReduceOrder::fixed;
+};
+
+// Fails unless there is a micro-batch of a step for each rank.
+void check_micro_batches(int64_t micro_batches, int ranks);
+
+// The result of Sharded::step().
+struct ShardedStep {
+  double loss = 0;           // mean over all micro-batches
+  double gradient_norm = 0;  // before clipping
+  bool applied = true;
+};
+
+// Trains one model on many ranks: each runs some of the micro-batches of a step and updates the
+// elements of the master weights and moments that it owns. The results have the same bits for any
+// number of ranks. An optimizer that has such parts only is made with
+//   Partition partition(model.parameters(), ranks->size());
+//   optim::AdamW optimizer(model.parameters(), {.master = {.parts = partition.parts(rank)}});
+// All members are collective, except micro_batches().
+class Sharded {
+ public:
+  Sharded(nn::Module& model, optim::Optimizer& optimizer, std::shared_ptr<Communicator> ranks,
+          Partition partition, const ShardedOptions& options);
+  ~Sharded();
+  Sharded(const Sharded&) = delete;
+  Sharded& operator=(const Sharded&) = delete;
+
+  // A whole step: loss_of(micro) computes the loss of a micro-batch. Gradients are clipped to a
+  // norm of max_norm, unless that is 0. A step with non-finite gradients is skipped on all ranks.
+  ShardedStep step(amp::GradScaler& scaler, double max_norm,
+                   FunctionRef<Tensor(int64_t micro)> loss_of);
+
+  // The micro-batches of this rank: rank, rank + ranks, ...
+  const std::vector<int64_t>& micro_batches() const { return micros_; }
+
+  // The parts of a step, for training loops of one's own. First: calls backward(micro) for the
+  // micro-batches of this rank and sums the gradients of all.
+  void accumulate(FunctionRef<void(int64_t micro)> backward);
+  // Second, after GradScaler::unscale: mean loss, norm, clip factor and found_inf of all ranks, on
+  // the parameters' device. `losses` are those of this rank's micro-batches; `check` is the
+  // scaler's, if that is enabled.
+  struct Agreed {
+    optim::Clip clip;
+    Tensor loss;  // f64 scalar: the mean over all micro-batches
+  };
+  Agreed agree(double max_norm, const std::vector<Tensor>& losses, const amp::GradientCheck* check);
+  // What the hosts tell each other with a step: on CPUs, in agree(); on GPUs, when they start one,
+  // so that hosts and GPUs need not wait for each other.
+  struct HostFacts {
+    int64_t stop = 0;                // the signal that asks the run to end; 0: none
+    double seconds = 0, waited = 0;  // of the steps so far; of all ranks together
+  };
+  void set_host_facts(const HostFacts& own);
+  const HostFacts& host_facts() const { return all_facts_; }
+  // Third, after the optimizer's step: every rank gets the elements that the others have updated,
+  // of parameters that stay whole.
+  void gather_parameters();
+
+  // Calls forward(index) for this rank's share of `count` forwards without a backward.
+  void run_forwards(int64_t count, FunctionRef<void(int64_t index)> forward);
+  // Stage 3: whole parameters, on all ranks or on rank 0 alone, until the next step or forward, or
+  // until keep_shards(). Does nothing in other stages.
+  void gather_weights(Units::Where where);
+  // Stage 3: takes each rank's elements from parameters that were gathered on all ranks and then
+  // changed. Not collective.
+  void keep_shards();
+
+  // The optimizer's state with whole tensors in place of parts, on rank 0; on the others as it is.
+  StateDict gather(const StateDict& optimizer_state);
+
+  const Partition& partition() const { return partition_; }
+
+ private:
+  Agreed agree_on_gpu(double max_norm, const std::vector<Tensor>& losses,
+                      const amp::GradientCheck* check);
+  void take_host_facts(const StepWhole& whole);
+  // Makes each block of the model a unit.
+  void make_units(nn::Module& model);
+  void before_block(int64_t block);
+  void after_block(int64_t block, std::span<const Tensor> results);
+  void before_backward(size_t unit);
+  void run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work);
+
+  std::shared_ptr<Communicator> ranks_;
+  optim::Optimizer& optimizer_;
+  Partition partition_;
+  ShardedOptions options_;
+  std::vector<Tensor> parameters_;
+  Device device_;
+  std::shared_ptr<Communicator> device_ranks_;  // for tensors
+  std::vector<int64_t> micros_;
+  AmaxExchange amaxes_;
+  Fold fold_;
+  std::optional<DeviceTally> device_tally_;  // on a GPU
+  HostFacts own_facts_, all_facts_;
+  std::unique_ptr<Units> units_;  // stage 3
+  std::vector<std::optional<size_t>> unit_of_block_;
+  // Of each unit: the first buckets, whose gradients are complete when its backward begins.
+  std::vector<size_t> complete_buckets_;
+  std::vector<GatherGroup> gathered_;  // after a step: of each bucket, what is in no unit
+  // What the hooks of parameters and blocks call: they may outlive this object.
+  struct Hooks {
+    Fold* fold = nullptr;      // while a backward runs whose gradients travel as they are finished
+    Sharded* owner = nullptr;  // stage 3
+    std::optional<Units::Pass> pass;  // that runs on this rank
+  };
+  std::shared_ptr<Hooks> hooks_;
+};
+
+}  // namespace binade::ranks
