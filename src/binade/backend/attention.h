@@ -34,7 +34,7 @@ struct AttentionForward {
   TensorView out = {}, lse = {};
 };
 
-// The same tensors and options as in the forward. dq, dk and dv are overwritten.
+// Has the tensors and options of the forward. dq, dk and dv are overwritten.
 struct AttentionBackward {
   TensorView dout = {}, q = {}, k = {}, v = {}, out = {}, lse = {};
   double scale = 1;

@@ -28,7 +28,7 @@ const std::vector<Gpu>& gpus();
 
 // Waits until a device has finished all submitted work. Returns at once for the CPU.
 void synchronize(Device device);
-// The same for the work of other libraries in this process, too.
+// Waits for the work of other libraries in this process, too.
 void synchronize_all(Device device);
 
 // Number of times this process has waited for a GPU. A steady training step adds none.

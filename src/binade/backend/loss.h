@@ -66,7 +66,7 @@ struct CtcBackward {
 struct LossKernels {
   void (*cross_entropy)(const CrossEntropyForward& args);
   void (*cross_entropy_backward)(const CrossEntropyBackward& args);
-  // Both for dlosses of 1, in one pass if the device can: logits become dlogits.
+  // Forward and backward for dlosses of 1, in one pass if the device can: logits become dlogits.
   void (*cross_entropy_to_gradient)(const CrossEntropyForward& args);
   // Number of targets that are not ignore_index, as f32 [1].
   void (*count_targets)(TensorView target, int64_t ignore_index, TensorView count);

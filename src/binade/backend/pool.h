@@ -22,7 +22,7 @@ struct PoolKernels {
   void (*max_backward)(TensorView dy, TensorView index, TensorView dx);
   void (*average_forward)(TensorView x, const PoolGeometry&, TensorView y);
   void (*average_backward)(TensorView dy, const PoolGeometry&, TensorView dx);
-  // Of channels-last tensors; only of backends with Backend::channels_last. `choice` (u8, y's shape
+  // For channels-last tensors, on backends with Backend::channels_last. `choice` (u8, y's shape
   // and strides) receives the position of each maximum in its window, which has at most 255
   // elements, or 255 for a window entirely inside padding.
   void (*channels_last_max_forward)(TensorView x, const PoolGeometry&, TensorView y,

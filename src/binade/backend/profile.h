@@ -46,7 +46,7 @@ class [[nodiscard]] Profiler {
   Profiler(Device device, std::unique_ptr<WorkClock> clock);
   ~Profiler();
 
-  // Of the kernels so far.
+  // Time of the kernels so far.
   WorkSeconds seconds() const;
 
  private:

@@ -13,7 +13,7 @@ class SideStream {
   explicit SideStream(Device device);
 
   Device device() const { return device_; }
-  // As CUDA's cudaStream_t.
+  // The stream as a cudaStream_t.
   void* native() const;
 
   // A point in the stream's work.

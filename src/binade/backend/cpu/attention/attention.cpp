@@ -50,7 +50,7 @@ void rope(const RotaryEmbedding& call) {
   });
 }
 
-// The other kernels in turn; the host knows the position.
+// Runs the other kernels in turn; the host knows the position.
 void decode(const AttentionDecode& call) {
   const int64_t batch = call.keys.shape[0], kv_heads = call.keys.shape[1], dim = call.keys.shape[3];
   const int64_t heads = call.out.shape[2] / dim, position = call.position.as<int64_t>()[0];

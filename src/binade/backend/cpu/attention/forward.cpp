@@ -125,7 +125,7 @@ class Forward {
   PackedTile queries_{};  // right
   char* packed_queries_ =
       forward_scratch().queries.get<char>(matmuls_.right_bytes(sizes_.query_block, sizes_.dim));
-  // Of the current panel.
+  // Buffers of the current panel.
   T* scores_ = forward_scratch().scores.get<T>(width_ * score_capacity_);
   bf16* rounded_ = forward_scratch().probabilities.get<bf16>(width_ * score_capacity_);
   T* out_ = forward_scratch().out.get<T>(columns_ * capacity_);

@@ -38,7 +38,7 @@ HWY_INLINE void with_steps_of(D d, int64_t width, F f) {
   }
 }
 
-// The same, with the longest vectors whose lanes divide a row.
+// with_steps_of() with the longest vectors whose lanes divide a row.
 template <class T, class F>
 HWY_INLINE void with_steps(int64_t width, F f) {
   const hn::ScalableTag<T> d;

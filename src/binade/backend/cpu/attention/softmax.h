@@ -12,7 +12,7 @@ namespace binade::backend::cpu::attention {
 struct Mask {
   int64_t diagonal;
 
-  // The same mask with queries and keys counted from `query` and `key`.
+  // This mask with queries and keys counted from `query` and `key`.
   Mask from(int64_t query, int64_t key) const { return {diagonal + query - key}; }
   // How many of `keys` the last of the first `queries` sees.
   int64_t keys_seen(int64_t queries, int64_t keys) const {
@@ -49,8 +49,8 @@ struct RightPanel {
   int64_t k;
 };
 
-// The same, but keeps the scores and writes their replacements to `to`, rounded to bf16; rows of
-// `to` after the last key become zeros.
+// online_softmax() that keeps the scores and writes their replacements to `to`, rounded to bf16;
+// rows of `to` after the last key become zeros.
 void online_softmax(const OnlineSoftmax<float>& softmax, const RightPanel& to);
 
 // A panel of keys in the backward of a softmax; T is const if scores and gradients are only read.

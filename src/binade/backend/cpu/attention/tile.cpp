@@ -103,7 +103,7 @@ HWY_INLINE void transpose_square(D d, hn::Vec<D> factor, const float* in, int64_
   out[3] = hn::InterleaveUpper(d, high_ac, high_be);
 }
 
-// The same for a square of two.
+// transpose_square() for a square of two.
 template <class D>
 HWY_INLINE void transpose_square(D d, hn::Vec<D> factor, const double* in, int64_t ld_in,
                                  hn::Vec<D> (&out)[2]) {

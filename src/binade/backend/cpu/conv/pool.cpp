@@ -39,7 +39,7 @@ void for_pairs(const WindowGrid& grid, Stride stride, Visit&& visit) {
   }
 }
 
-// The same with common strides as constants, so that the compiler can vectorize.
+// for_pairs() with common strides as constants, so that the compiler can vectorize.
 template <class Visit>
 void for_pairs(const WindowGrid& grid, Visit&& visit) {
   switch (grid.stride[2]) {

@@ -28,7 +28,7 @@ void copy_converting(const TensorView& x, const TensorView& y) {
   });
 }
 
-// Same type, axes merged: runs along the last axis.
+// Copies between tensors of one type whose axes are merged, in runs along the last axis.
 template <class T>
 void copy_runs(const TensorView& x, const TensorView& y) {
   const int64_t width = y.shape.back(), step = x.strides.back(), stride = y.strides.back();

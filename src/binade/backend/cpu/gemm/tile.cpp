@@ -71,7 +71,7 @@ void finish_part(const TileWork& work, const Part& part) {
                   .c_row_stride = c.row_stride});
 }
 
-// The same for the sums that micro-tiles have not written to the output directly.
+// Finishes the sums that micro-tiles have not written to the output directly.
 void finish(const TileWork& work, const Part& part) {
   const Pass& pass = work.pass;
   if (!pass.direct()) return finish_part(work, part);

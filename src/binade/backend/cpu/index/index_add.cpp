@@ -139,7 +139,7 @@ void add_elements(const Scatter& s, const ScatterPiece& piece, Sums sums) {
   sums.finish();
 }
 
-// The same for one line, which runs along the axis.
+// An index for each element of one line, which runs along the axis.
 template <class T, class Sums>
 void add_line(const Scatter& s, const ScatterPiece& piece, Sums sums) {
   const int64_t x_base = offset_in(s.x, piece.first), index_base = offset_in(s.index, piece.first);

@@ -88,7 +88,7 @@ void read_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T*
 template <class T>
 void write_run(const T* values, const TensorView& y, int64_t offset, int64_t stride, int64_t n);
 
-// As read_run, but returns the memory itself if it holds contiguous T.
+// read_run() that returns the memory itself if it holds contiguous T.
 template <class T>
 const T* load_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T* scratch) {
   if (stride == 1 && x.dtype == dtype_of<T>) return x.as<T>() + offset;

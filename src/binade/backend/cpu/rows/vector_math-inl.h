@@ -73,7 +73,7 @@ HWY_INLINE hn::Vec<D> fast_exp_below(D d, hn::Vec<D> x) {
   }
 }
 
-// The same for every x; infinity from 2^127.5 on.
+// fast_exp_below() for every x; infinity from 2^127.5 on.
 template <class D>
 HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
