@@ -21,7 +21,7 @@ inline constexpr int free_columns = 2;
 // Whether to color what is written to a stream: on a terminal, unless the environment has a
 // non-empty NO_COLOR (no-color.org) or TERM=dumb.
 bool has_color(std::FILE* stream);
-// The same from its parts; the variables are null if unset.
+// has_color() from its parts; the variables are null if unset.
 bool has_color(bool is_terminal, const char* no_color, const char* term);
 
 enum class Style : uint8_t { bold, dim, red, green, yellow };
