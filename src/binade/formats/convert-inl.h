@@ -118,7 +118,7 @@ HWY_INLINE Unsigned<D> round_lanes(D d, Unsigned<D> magnitude) {
   }
 }
 
-// The same for stochastic rounding with 32 random bits in each lane.
+// round_lanes by stochastic rounding with 32 random bits in each lane.
 template <const Format& F, class D>
 HWY_INLINE Unsigned<D> round_lanes_stochastic(D /*d*/, Unsigned<D> magnitude, Unsigned<D> random) {
   static_assert(F.specials != Specials::exponent_only);

@@ -7,8 +7,8 @@ namespace binade::formats {
 // The table of `binade formats`: one aligned line per format, at most 100 columns.
 std::string table_text();
 
-// The same as a JSON array of objects. Numbers read back as the exact double; min_subnormal is null
-// for a format without subnormals.
+// The table as a JSON array of objects. Numbers read back as the exact double; min_subnormal is
+// null for a format without subnormals.
 std::string table_json();
 
 // The bits of each format as letters, one aligned line each: S for the sign, E for the exponent, M
