@@ -18,7 +18,7 @@ namespace binade {
 // receiver may use any stream. Fails for an undefined tensor, for one that requires a gradient
 // (detach() it first) and on the meta device.
 DLManagedTensorVersioned* to_dlpack(const Tensor& tensor);
-// The same for libraries from before DLPack 1.0.
+// to_dlpack() for libraries from before DLPack 1.0.
 DLManagedTensor* to_dlpack_unversioned(const Tensor& tensor);
 
 // A tensor over another library's memory. It takes the struct over: the deleter is called once the

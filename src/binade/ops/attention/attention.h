@@ -21,7 +21,7 @@ struct AttentionOptions {
   // tokens. Document i is positions documents[i] .. documents[i + 1] of the flattened batch. Empty:
   // each batch entry is one document.
   std::vector<int64_t> documents = {};
-  // The same on qkv's device, document_bounds(documents): with it, packed_attention reads nothing
+  // The bounds on qkv's device, document_bounds(documents): with it, packed_attention reads nothing
   // of the documents on the host where the device has kernels for them
   // (backend::attends_documents), so that a captured call can be replayed with other bounds.
   // Without offsets it fails elsewhere.
@@ -38,7 +38,7 @@ Tensor document_bounds(const std::vector<int64_t>& documents);
 // shorter than the keys, a softcap, a mask and dropout run by plain ops, which store the scores.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
-// The same by plain ops.
+// scaled_dot_product_attention() by plain ops: the definition.
 Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
                                               const AttentionOptions& options = {});
 

@@ -39,8 +39,8 @@ struct DeviceDocuments {
 
   backend::DocumentRows rows() const { return {bounds, length, window}; }
 };
-// Those of packed_attention; none if qkv's device has no kernels for them, or if other kernels take
-// its sequences: whole ones of full tiles without a window.
+// The documents of packed_attention; none if qkv's device has no kernels for them, or if other
+// kernels take its sequences: whole ones of full tiles without a window.
 std::optional<DeviceDocuments> device_documents(const Tensor& qkv, int64_t dim,
                                                 const AttentionOptions& options);
 // packed_attention of several documents; arguments are checked.

@@ -20,7 +20,7 @@ struct Rotation {
   Rotation inverted() const;
   // Rotates dense x into y, which may be x.
   void operator()(const Tensor& x, const Tensor& y) const;
-  // The same for a kernel that also quantizes.
+  // The rotation as operands of a kernel that also quantizes.
   backend::RotatedHeads operands(const Tensor& x) const;
 };
 

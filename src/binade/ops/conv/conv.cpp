@@ -357,7 +357,7 @@ Tensor global_avg_pool(const Tensor& x) {
   Axes axes;
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
   if (native_format(x) == MemoryFormat::row_major) return mean(x, axes, true);
-  // The same elements with the channels as the last axis, so that the gradient is channels-last.
+  // The mean is taken with the channels as the last axis, so that the gradient is channels-last.
   Axes order{0}, spatial;
   for (const int64_t axis : axes) {
     order.push_back(axis);

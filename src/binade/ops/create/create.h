@@ -43,8 +43,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key,
                Device device = Device::cpu());
 // 0 to count - 1 in random order, i64.
 Tensor randperm(int64_t count, random::Key key, Device device = Device::cpu());
-// The same with the next key of this thread, random::next_key(): other numbers at each call, and
-// the same sequence after random::begin_step(seed, 0).
+// Random tensors with the next key of this thread, random::next_key(): other numbers at each call,
+// and the same sequence after random::begin_step(seed, 0).
 Tensor randn(const Shape& shape, std::optional<DType> dtype = {}, Device device = Device::cpu());
 Tensor rand(const Shape& shape, std::optional<DType> dtype = {}, Device device = Device::cpu());
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = Device::cpu());

@@ -14,8 +14,8 @@ Tensor hardswish(const Tensor& x);
 
 // silu(gate) * up of x [..., 2 * width], which holds gate then up.
 Tensor swiglu(const Tensor& x);
-// The same where a kernel has computed it from x along with x: `given`, [rows, width] of x's type
-// or undefined.
+// swiglu(x), of which a kernel may have computed the result along with x: `given`, [rows, width] of
+// x's type, or undefined.
 Tensor swiglu(const Tensor& x, const Tensor& given);
 Tensor swiglu_composite(const Tensor& x);
 

@@ -174,7 +174,7 @@ Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   const auto activated =
       keeps_pre ? std::make_shared<ActivationRecompute>(activation, pre, call[2].defined())
                 : nullptr;
-  // Of the bias itself: its cast in call[2] is without autograd.
+  // Asks the bias itself, since its cast in call[2] is without autograd.
   const bool needs_sums = call.recording() && !keeps_pre && bias.defined() && bias.requires_grad();
   const auto bias_gradient = needs_sums ? std::make_shared<BiasGradient>() : nullptr;
   const Tensor result = viewed(y, shape);

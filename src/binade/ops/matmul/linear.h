@@ -13,7 +13,7 @@ namespace binade {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
-// The same by plain ops: the definition and the oracle.
+// linear() by plain ops: the definition and the oracle.
 Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Activation activation = Activation::none);
 

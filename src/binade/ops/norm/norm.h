@@ -22,7 +22,7 @@ std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& res
                                               double eps = 1e-5);
 std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual,
                                             const Tensor& weight, double eps = 1e-5);
-// The same by plain ops: the definition, and the reference in tests.
+// The residual norms by plain ops: the definition, and the reference in tests.
 std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual,
                                                         const Tensor& weight, const Tensor& bias,
                                                         double eps = 1e-5);
@@ -48,7 +48,7 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
 // x [n, c, ...], statistics over c / groups channels of one sample.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-// The same for each channel of each batch entry by itself, with its own statistics.
+// A group norm in which every channel of every batch entry has its own statistics.
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                      double eps = 1e-5);
 

@@ -30,7 +30,7 @@ struct RotatedMatmuls {
   Rotation rotation;
   Shape heads;  // [batch, tokens, heads, dim]
 
-  // As LayerMatmuls::backward.
+  // Has the contract of LayerMatmuls::backward.
   void backward(const Tensor& dy, GradSlots parameters,
                 FunctionRef<GradSlot::Target()> dinput) const {
     const Rotation back = rotation.inverted();

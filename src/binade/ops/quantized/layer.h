@@ -85,14 +85,14 @@ class LayerMatmuls {
   void backward(const Tensor& dy, autograd::GradSlots parameters,
                 FunctionRef<autograd::GradSlot::Target()> dinput) const;
 
-  // The rest of it after `gradient`.
+  // The rest of backward() after `gradient`.
   void backward(const Matrix& gradient, const autograd::GradSlot& weight,
                 FunctionRef<autograd::GradSlot::Target()> dinput) const;
 
-  // Its parts. The gradient before the activation; also adds the bias's gradient.
+  // A part of backward(): the gradient before the activation. Also adds the bias's gradient.
   Matrix gradient(const Tensor& dy, const autograd::GradSlot& bias) const;
-  // The same for a gradient that a kernel computes: `write` its values, of `dtype`, needed only for
-  // the bias, or `write_quantized`.
+  // gradient() where a kernel computes it: `write` its values, of `dtype`, needed only for the
+  // bias, or `write_quantized`.
   Matrix gradient(const Shape& shape, DType dtype, const autograd::GradSlot& bias,
                   FunctionRef<void(const Tensor&)> write,
                   FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const;

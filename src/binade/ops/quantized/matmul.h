@@ -29,7 +29,7 @@ ScaledMatrix transposed(const ScaledMatrix& x);
 void quantized_matmul(const ScaledMatrix& a, const ScaledMatrix& b,
                       const autograd::GradSlot::Target& y, backend::Epilogue epilogue = {});
 
-// The same, quantized to y.data; y.amax must be 0.
+// quantized_matmul() with its result quantized to y.data; y.amax must be 0.
 void quantized_matmul(const ScaledMatrix& a, const ScaledMatrix& b,
                       const backend::QuantizedOutput& y, backend::Epilogue epilogue = {});
 

@@ -11,7 +11,7 @@ namespace binade {
 
 // Views share x's data if its strides allow it, and are differentiable.
 
-// The same elements in another shape; one size may be -1 and is computed. Copies if x's strides
+// The elements of x in another shape; one size may be -1 and is computed. Copies if x's strides
 // do not allow a view.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
