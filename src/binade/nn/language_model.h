@@ -98,10 +98,10 @@ class LanguageModel : public Module {
 
   // [batch, tokens, vocab].
   Tensor logits(const Tensor& tokens);
-  // The same for tokens that follow those in `cache`, to which they are added: for generating text.
+  // Logits of tokens that follow those in `cache`, to which they are added: for generating text.
   // Records no gradient. The cache holds at most the context's tokens.
   Tensor logits(const Tensor& tokens, KeyValueCache& cache);
-  // The same for one token per sequence, [batch, 1]. `position`, i64 [1] on the model's device, is
+  // Logits of one token per sequence, [batch, 1]. `position`, i64 [1] on the model's device, is
   // the cache's length; the host's count changes only by cache.advance(). So this can be captured
   // as a graph and replayed with other tokens and positions.
   Tensor next_logits(const Tensor& tokens, const Tensor& position, KeyValueCache& cache);

@@ -37,7 +37,7 @@ class MaskedAttention : public Module {
 
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const AttentionMasks& masks = {});
-  // The same with the weights, which costs their memory.
+  // Attention with its weights beside the result, which costs their memory.
   AttentionResult with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                const AttentionMasks& masks = {});
   std::string description() const override;

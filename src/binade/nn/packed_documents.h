@@ -11,8 +11,9 @@ namespace binade::nn {
 // each sequence is one.
 struct PackedDocuments {
   std::vector<int64_t> offsets = {};  // from 0 to batch * tokens
-  // The same on the device, document_bounds(offsets). Alone, nothing is read on the host, so that a
-  // captured step can be replayed with other bounds; whoever writes them checks the offsets.
+  // The offsets on the device, document_bounds(offsets). Without `offsets`, nothing is read on the
+  // host, so that a captured step can be replayed with other bounds; the caller that writes them
+  // checks the offsets.
   Tensor bounds = {};
 
   PackedDocuments() = default;

@@ -54,10 +54,10 @@ class MultiheadAttention : public Layer {
   explicit MultiheadAttention(const AttentionConfig& config, Placement placement = {});
 
   using Layer::operator();
-  // The same for tokens that follow those in `past`, to which they are added. Records no gradient.
+  // Attention of tokens that follow those in `past`, to which they are added. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
-  // The same for documents that do not see one another. With rotary tables each row of the batch
-  // starts a document.
+  // Attention within documents that do not see one another. With rotary tables each row of the
+  // batch starts a document.
   Tensor operator()(const Tensor& x, const PackedDocuments& documents);
   // Fails unless documents of a batch of this shape fit.
   void check(const std::vector<int64_t>& offsets, int64_t batch, int64_t tokens) const;
@@ -115,7 +115,7 @@ class MLP : public Layer {
  public:
   explicit MLP(const MLPConfig& config, Placement placement = {});
 
-  // As MultiheadAttention::after_norm.
+  // Has the contract of MultiheadAttention::after_norm.
   std::optional<std::pair<Tensor, Tensor>> after_norm(const FusedNorm& norm);
 
   Linear up, down;
