@@ -19,7 +19,7 @@ std::string hash_of_file(const Path& file, std::string_view caller);
 std::string with_checksum(std::string_view object);
 
 enum class ChecksumState : uint8_t { none, right, wrong };
-// Of an object as with_checksum() writes it; none: older versions wrote no checksums.
+// Checks an object as with_checksum() writes it; none: older versions wrote no checksums.
 ChecksumState checksum_state(std::string_view object);
 
 // Fails if the object has a checksum that is not its own.

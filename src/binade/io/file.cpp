@@ -136,7 +136,7 @@ void guard_mapped_files() {
 
 namespace {
 
-// Of the mapping that begins there, or of all (0).
+// Checks the mapping that begins at `begin`, or all (0).
 void check_mappings(uintptr_t begin, std::string_view caller) {
   if (!any_shrunk) return;
   const std::lock_guard lock(mappings_mutex);

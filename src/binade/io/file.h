@@ -31,7 +31,7 @@ class MappedFile {
 // From now on, in the whole process, reads of pages that a MappedFile has lost give zeros, and
 // check_intact() fails, naming the file. Call it after reading and before using what was read.
 void guard_mapped_files();
-// The same for all mapped files at once, where the file of some bytes is not at hand.
+// check_intact() of all mapped files, for callers that do not know which file some bytes are from.
 void check_mapped_files(std::string_view caller);
 
 // Makes new and removed names in `folder` durable, on file systems that support it.

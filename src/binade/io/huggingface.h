@@ -19,7 +19,7 @@ void load_huggingface(nn::LanguageModel& model, const StateDict& weights);
 // the residual stream's type, the seed) keep their defaults. Variants that Binade does not support
 // are refused.
 nn::LanguageModelConfig read_config(const Path& path);
-// The same from its text; error messages call it `name`.
+// read_config() from the text of the file; error messages call it `name`.
 nn::LanguageModelConfig parse_config(std::string_view text, const std::string& name);
 // The text of a config.json, on one line, without a type.
 std::string config_json(const nn::LanguageModelConfig& config);
@@ -29,13 +29,13 @@ void write_config(const Path& path, const nn::LanguageModelConfig& config,
 // A directory with config.json and model.safetensors (or, for reading, its shards). Each file is
 // replaced atomically.
 void save_pretrained(const nn::LanguageModel& model, const Path& directory);
-// Of a folder with an adapter (lora.h), its base with the adapter merged into the weights.
+// From a folder with an adapter (lora.h): its base with the adapter merged into the weights.
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement = {});
 // Copies the weights of a directory into a model of the same sizes. A GPT-2 with a shorter context
 // takes as many of the learned positions as it has.
 void load_weights(nn::LanguageModel& model, const std::filesystem::path& directory);
-// Its checks of names, shapes and types, without reading the values.
+// load_weights()' checks of names, shapes and types, without reading the values.
 void check_weights(const nn::LanguageModelConfig& config, const std::filesystem::path& directory);
 // The type of a directory's weights; the widest if they differ. Of an adapter, its base's.
 DType stored_type(const std::filesystem::path& directory);

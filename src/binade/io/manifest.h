@@ -33,7 +33,7 @@ void verify_file(const Path& checkpoint, const Manifest& manifest, const std::st
 
 // Compares all files with the manifest beside them.
 Manifest verify_files(const Path& checkpoint, std::string_view caller);
-// The same for the files of the model: all but the state for resuming, which is much larger.
+// Compares the files of the model: all but the state for resuming, which is much larger.
 void verify_model(const Path& checkpoint, std::string_view caller);
 
 // Gives a damaged file or folder another name, so that nothing reads it and nothing is lost:

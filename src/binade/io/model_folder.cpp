@@ -49,7 +49,7 @@ bool is_run(const fs::path& folder) {
   return has_file(folder, "run.json") || !list_step_folders(folder / "checkpoints").empty();
 }
 
-// Of a run's folder, which may come from someone else: no link in it is followed.
+// The checkpoints of a run's folder, in which no link is followed: others may have made it.
 Path checkpoints_of(const fs::path& run, std::string_view caller) {
   return Path(Directory(run, caller)) / "checkpoints";
 }
@@ -139,7 +139,7 @@ fs::path model_folder(const fs::path& given, std::string_view caller) {
 
 void check_not_a_run(const fs::path& target, std::string_view caller) {
   std::error_code error;
-  // Of "run/" and links, the folder itself.
+  // Resolves "run/" and links to the folder itself.
   const fs::path folder = fs::weakly_canonical(target / ".", error);
   const fs::path parent = folder.has_filename() ? folder : folder.parent_path();
   const fs::path above = parent.parent_path();

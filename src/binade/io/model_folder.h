@@ -22,7 +22,7 @@ std::string checkpoint_name(int64_t step);
 
 // The complete checkpoints in a folder, oldest first. Half-written ones have other names.
 std::vector<Checkpoint> list_checkpoints(const Path& folder);
-// The same, with those that have lost their manifest.
+// The checkpoints and the step folders that have lost their manifest.
 std::vector<Checkpoint> list_step_folders(const Path& folder);
 
 struct ModelChoice {
@@ -34,7 +34,7 @@ struct ModelChoice {
 // adapter_config.json (and matches its manifest, if it is a checkpoint). Fails as `caller` if there
 // is neither, or if there are links among the run's checkpoints.
 ModelChoice choose_model(const std::filesystem::path& given, std::string_view caller);
-// The same without notes.
+// The folder that choose_model() chooses, without its notes.
 std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
 
 // Fails as `caller` if a model must not be written there: into a run's folder, where it would stand

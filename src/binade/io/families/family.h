@@ -81,7 +81,7 @@ Family phi3();
 Family olmo2();
 Family gpt_neox();
 
-// All of them.
+// All families.
 const std::vector<Family>& families();
 // The family of a model_type, or null.
 const Family* find_family(std::string_view type);

@@ -2,7 +2,7 @@
 
 namespace binade::io {
 
-// Its linears are stored as [in, out], its q, k and v as one.
+// GPT-2 stores linears as [in, out], and q, k and v as one.
 Family gpt2() {
   return {.type = "gpt2",
           .architecture = "GPT2LMHeadModel",
