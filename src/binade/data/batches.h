@@ -10,13 +10,13 @@ namespace binade::data {
 struct Batch {
   Tensor tokens;   // i64 [batch, context]
   Tensor targets;  // the same, shifted by one token; -100 for those that do not count
-  // Of batches of documents: f32 [], the targets that count, relative to their mean over the
+  // For batches of documents: f32 [], the targets that count, relative to their mean over the
   // batches of the same step.
   Tensor weight = {};
   // Offsets of documents that do not see one another, in the flattened batch; empty: each row is
   // one. The last is the number of tokens.
   std::vector<int64_t> documents = {};
-  // Of a batch on a GPU, document_bounds(documents), which then may be empty.
+  // For a batch on a GPU: document_bounds(documents); `documents` may then be empty.
   Tensor document_bounds = {};
 };
 

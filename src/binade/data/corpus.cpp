@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a text that is held in memory.
+// The largest text that is held in memory.
 constexpr int64_t max_text_bytes_in_memory = int64_t{8} << 30;
 
 std::string whole_text(TextReader& reader, const Progress& progress = {}) {

@@ -28,8 +28,8 @@ std::string read_text(const std::string& where);
 // Tokenizer::encode_stream does.
 void encode_in_template(TextReader& reader, const Tokenizer& tokenizer, Tokenizer::Sink sink);
 
-// The same tokens in memory, stored in two or four bytes each by the
-// vocabulary (one for bytes).
+// The tokens of encode_in_template() in memory, in two or four bytes each by the vocabulary (one
+// for bytes).
 Tokens tokenize(TextReader& reader, const Tokenizer& tokenizer, const Progress& progress = {});
 
 // All tokens of a source: builtin_source, a text file or a folder of them through the tokenizer
@@ -50,7 +50,7 @@ struct Source {
   // about a second to encode. Empty: all tokens are in memory.
   std::filesystem::path cache = {};
   int64_t cache_from = 32 << 20;
-  // Of files of examples (data/chat/examples.h).
+  // For files of examples (data/chat/examples.h).
   std::optional<ChatTemplate> chat = {};  // how messages are written
   std::optional<int64_t> eos = {};        // the id that ends a completion
   bool packed = false;                    // several examples may share a row of a batch

@@ -9,7 +9,7 @@ namespace binade::data {
 // A SentencePiece model (BPE or unigram). The file is validated before the library parses it
 // (data/sentencepiece_model.h). Text is encoded in chunks of about 64 kB, split at newlines.
 std::unique_ptr<const Tokenizer> open_sentencepiece(const std::filesystem::path& path);
-// The same from a file's bytes; error messages call it `name`.
+// open_sentencepiece() of a file's bytes; error messages call it `name`.
 std::unique_ptr<const Tokenizer> sentencepiece_of(std::string bytes, const std::string& name);
 
 enum class TokenizerKind : uint8_t { bpe, unigram };

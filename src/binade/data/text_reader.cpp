@@ -107,7 +107,7 @@ class TextReader::File {
     block_.clear();
   }
 
-  // Of the complete lines in the block; of all that is left at the end of the file.
+  // Takes the complete lines of the block; at the end of the file, all that is left.
   void take_lines(std::string& text) {
     size_t end = block_.rfind('\n');
     while (end == std::string::npos && read_block()) {

@@ -72,7 +72,7 @@ struct Trailer {
 };
 static_assert(sizeof(Trailer) == 8 + 2 * 8 + 4 * 8);
 
-// Of everything that the tokens depend on.
+// A hash of everything that the tokens depend on.
 Hash key_of(const TextReader& reader, const Tokenizer& tokenizer) {
   Hasher hasher;
   const std::string_view model = tokenizer.model();

@@ -41,8 +41,8 @@ class Tokenizer {
   // of bytes done. Threads share the work; a few parts per thread are in memory at a time.
   using Sink = FunctionRef<void(std::span<const int32_t>, size_t)>;
   void encode_in_parts(std::string_view text, Sink sink) const;
-  // The same for a text that `more` appends in blocks until it returns false. A few blocks are in
-  // memory at a time.
+  // encode_in_parts() for a text that `more` appends in blocks until it returns false. A few blocks
+  // are in memory at a time.
   using More = FunctionRef<bool(std::string&)>;
   void encode_stream(More more, Sink sink) const;
   virtual TemplateIds template_ids() const { return {}; }

@@ -26,7 +26,7 @@ class Tokens {
   static Tokens of_ids(std::string bytes, int width);
   // All sequences in this order.
   static Tokens joined(std::span<const Tokens> runs);
-  // The same, with weights by which sequences are drawn from each of them (batches.h).
+  // All sequences, with weights by which they are drawn from each of the runs (batches.h).
   static Tokens mixed(std::span<const Tokens> runs, std::span<const double> weights);
 
   // One of the sequences of mixed().

@@ -58,7 +58,7 @@ ChatTemplate recognize_chat_template(std::string_view jinja, const SpecialTokens
 std::optional<ChatTemplate> read_chat_template(const std::filesystem::path& folder,
                                                std::optional<ChatFormat> format = {});
 
-// The same for a tokenizer as open_tokenizer() takes it. Bytes have no folder.
+// The template beside a tokenizer as open_tokenizer() takes it; bytes have none.
 std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer,
                                                  std::optional<ChatFormat> format = {});
 

@@ -22,7 +22,7 @@ bool has_examples(const std::string& data);
 // Examples without a target among the first context + 1 tokens are left out, with a warning.
 Split read_examples(const Source& source);
 
-// All of them as documents, none held out.
+// All examples as documents, none held out.
 Tokens read_all_examples(const Source& source);
 
 }  // namespace binade::data

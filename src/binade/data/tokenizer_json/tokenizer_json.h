@@ -11,7 +11,7 @@ namespace binade::data {
 // A tokenizer.json of Hugging Face's tokenizers package; the ids are the package's. Refuses
 // anything that is not supported (docs/data.md lists it), since an ignored part gives other ids.
 std::unique_ptr<const Tokenizer> open_tokenizer_json(const std::filesystem::path& path);
-// The same from a file's bytes; `name` stands for it in messages.
+// open_tokenizer_json() of a file's bytes; error messages call it `name`.
 std::unique_ptr<const Tokenizer> tokenizer_json_of(std::string bytes, const std::string& name);
 
 // GPT-2's older pair of files: vocab.json and, in the same folder, merges.txt. Its model() is a
