@@ -19,7 +19,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Of unknown options, messages show this many characters.
+// Messages show this many characters of an unknown option.
 constexpr size_t max_word = 80;
 
 // An option as it was typed: "--steps=3" is {"--steps", "3"}, "-n4" is {"-n", "4"}.

@@ -26,7 +26,7 @@ struct EvalArguments {
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
 
-// Not if some tokens were not predicted: the bytes of their text are not known.
+// False if some tokens were not predicted: the bytes of their text are not known.
 bool has_bits_per_byte(const train::Evaluation& result, const train::EvaluationData& data) {
   return data.bytes && result.tokens == data.tokens.size() - 1;
 }

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 bool is_stop(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
-// Those that any thread of a process has started.
+// The processes that any thread of a process has started.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
   std::error_code error;

@@ -139,7 +139,7 @@ void print_loss(const train::RunResult& result) {
              train::time_text(result.elapsed));
 }
 
-// Of a run with --auto-precision: its baselines, or how to train them.
+// Prints the baselines of a run with --auto-precision, or how to train them.
 void print_baselines(const train::RunSummary& run, const std::string& program,
                      const std::string& folder) {
   if (run.baselines.empty())
@@ -149,7 +149,7 @@ void print_baselines(const train::RunSummary& run, const std::string& program,
     fmt::print("\nwith the same seed, data and steps:\n{}\n", train::baselines_text(run));
 }
 
-// Of a run that was resumed without a step left: how to train on.
+// Says how to train on after a run was resumed without a step left.
 void print_finished(const train::RunResult& result, const train::Config& config,
                     const std::string& program, const std::string& folder) {
   fmt::print("the run is finished, after step {}{}; nothing has changed. To train on:\n",
