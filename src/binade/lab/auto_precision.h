@@ -36,7 +36,7 @@ class AutoPrecision {
   // of sixteen is too much.
   static constexpr double mended_harm = 0.05;
 
-  // Of a run with this recipe.
+  // Decides for a run with this recipe.
   explicit AutoPrecision(const amp::Recipe& recipe = amp::recipes::delayed())
       : finer_(finer_recipe(recipe)) {}
 

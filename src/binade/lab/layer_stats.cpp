@@ -67,13 +67,13 @@ constexpr double (*round_to_candidate[candidate_count])(double) = {
     rounded_value<formats::spec::e4m3>, rounded_value<formats::spec::e5m2>};
 
 double decibels_of(double signal, double noise) {
-  // Of non-finite values, too, there is no ratio.
+  // Non-finite values have no ratio either.
   if (!(signal > 0) || !std::isfinite(signal) || !std::isfinite(noise))
     return std::numeric_limits<double>::quiet_NaN();
   return noise > 0 ? std::min(max_decibels, 10 * std::log10(signal / noise)) : max_decibels;
 }
 
-// Of about rounded_values elements.
+// The SQNR of about rounded_values elements.
 double sqnr_of(std::span<const float> values, double scale, double (*round)(double)) {
   // An odd stride, so that it does not stay in some of the channels.
   const size_t stride = (values.size() / rounded_values) | 1;

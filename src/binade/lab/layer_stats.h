@@ -103,7 +103,7 @@ class LayerStatistics : public autograd::OpObserver {
 
     bool defined() const { return buffer.defined(); }
   };
-  // The same on the host.
+  // A Sample that has arrived on the host.
   struct HostSample {
     Tensor rows, columns;
     double amax = 0;

@@ -122,8 +122,7 @@ bool takes_statistics(const train::Config& config) {
 // Blocks whose statistics are taken, per step on average.
 double observed_blocks(const train::Config& config) {
   if (!takes_statistics(config)) return 0;
-  // Those of selected modules only are few, and so are the looks of auto_precision (every 25
-  // steps).
+  // Selected modules are few, and so are the looks of auto_precision (every 25 steps).
   if (config.layer_stats == 0 || !config.layer_stats_modules.empty()) return 0;
   return static_cast<double>(config.layers) / static_cast<double>(config.layer_stats);
 }

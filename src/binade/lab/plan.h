@@ -44,9 +44,9 @@ struct Forecast {
   train::Precision precision = train::Precision::fp32;
 
   int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }
-  // Of the whole run on its device: steps, statistics and checkpoints.
+  // The peak of the whole run on its device: steps, statistics and checkpoints.
   int64_t run_peak() const { return with_run(peak); }
-  // The same with the free blocks that a CPU's allocator keeps.
+  // run_peak() with the free blocks that a CPU's allocator keeps.
   int64_t run_reserved() const { return with_run(reserved); }
 
  private:
