@@ -31,7 +31,7 @@ struct Entry {
 };
 
 std::span<const Entry> op_table();
-// Of these, the ops that layers and losses consist of.
+// The part of op_table() that layers and losses consist of.
 std::span<const Entry> layer_op_table();
 
 // Calls of ops whose arguments are tensors alone.
