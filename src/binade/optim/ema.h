@@ -24,7 +24,7 @@ class EMA {
   // average = decay * average + (1 - decay) * parameter; the first call copies the parameters, as
   // PyTorch's AveragedModel does.
   void update();
-  // The same from the optimizer's master weights, which 16-bit parameters are rounded from.
+  // Updates from the optimizer's master weights, which 16-bit parameters are rounded from.
   void update(Optimizer& optimizer);
   int64_t updates() const { return updates_; }
   // The average of a parameter.

@@ -40,7 +40,7 @@ class Muon : public Adam {
   explicit Muon(const std::vector<Tensor>& matrices, const MuonOptions& options = {});
   explicit Muon(const std::vector<MuonGroup>& matrices, const std::vector<AdamGroup>& others = {});
 
-  // Of Muon's groups.
+  // Sets the momentum of Muon's groups.
   void set_momentum(double momentum) override;
 
  protected:
