@@ -41,7 +41,7 @@ class Call {
   }
   // The result of a call that has no gradient.
   Tensor result(const Tensor& y) const;
-  // The same for several results; an undefined dy is a zero gradient.
+  // Records several results; an undefined dy is a zero gradient.
   void results(std::span<const Tensor> y, autograd::Backward backward) const {
     finish(y, std::move(backward));
   }

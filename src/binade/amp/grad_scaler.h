@@ -43,7 +43,7 @@ class StepReport {
   Tensor bad_parameter() const;
   // The loss scale of its gradients.
   double scale() const;
-  // Of a captured step (backend/graph.h): the outcome of its latest replay.
+  // The outcome of the latest replay of a captured step (backend/graph.h).
   StepReport replayed() const;
 
  private:

@@ -8,7 +8,7 @@ namespace binade::amp {
 
 // The name of a role's buffer in a layer's state dict: "scales.input.history".
 std::string buffer_name(Role role, std::string_view buffer);
-// That name for one by which earlier versions saved the buffer; other names stay as they are.
+// The present name of a buffer that an earlier version saved; other names stay as they are.
 std::string current_buffer_name(const std::string& saved);
 
 // The state that one linear layer keeps between calls under a recipe: a stream of delayed scales
