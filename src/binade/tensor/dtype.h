@@ -52,7 +52,7 @@ constexpr decltype(auto) dispatch(DType dtype, F&& f) {
   fail("dispatch", {.argument = "dtype", .found = "a value outside DType"});
 }
 
-// The same for f64, f32, f16 and bf16, the types kernels compute in. `op` names the caller.
+// dispatch() for f64, f32, f16 and bf16, the types kernels compute in. `op` names the caller.
 template <class F>
 constexpr decltype(auto) dispatch_floating(std::string_view op, DType dtype, F&& f);
 

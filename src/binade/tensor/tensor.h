@@ -58,7 +58,7 @@ class Tensor {
 
   // An uninitialized dense tensor, counted under the thread's memory category.
   static Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu());
-  // The same with another tensor's shape, type and device.
+  // An uninitialized tensor with another tensor's shape, type and device.
   static Tensor empty_like(const Tensor& other) {
     return empty(other.shape(), other.dtype(), other.device());
   }
@@ -95,7 +95,7 @@ class Tensor {
   // the view reaches outside of the storage. The view is not connected to the graph: differentiable
   // views are ops.
   Tensor strided(const Shape& shape, const Strides& strides, int64_t offset) const;
-  // The same elements without the graph; undefined if this tensor is.
+  // This tensor's elements without the graph; undefined if this tensor is.
   Tensor detach() const { return defined() ? strided(shape(), strides(), offset()) : Tensor(); }
 
   // The address of the first element, for reading. Fails unless the tensor is on the CPU and has
@@ -105,7 +105,7 @@ class Tensor {
     check_access(dtype_of<T>);
     return static_cast<const T*>(raw_data());
   }
-  // The same for writing. Counts as a write, so that casts and quantized data derived from the old
+  // data() for writing. Counts as a write, so that casts and quantized data derived from the old
   // values are not used again. Call it anew before writing after an op has read the tensor.
   template <class T>
   T* mutable_data() const {
