@@ -11,7 +11,7 @@ namespace binade::autograd {
 // Unless retained, the graph releases its saved tensors and cannot be walked again.
 void run_backward(const Tensor& root, const Tensor& seed, RetainGraph retain = RetainGraph::no);
 
-// The same from several roots in one walk. Roots with an undefined seed are skipped.
+// run_backward() from several roots in one walk. Roots with an undefined seed are skipped.
 void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds,
                   RetainGraph retain = RetainGraph::no);
 
