@@ -23,7 +23,7 @@ class AmaxExchange {
   void add_to(StepPart& part);
   // Takes those of all ranks. The state is then that of one process that ran all micro-batches.
   void take(const StepWhole& whole);
-  // The same with numbers that stay on the device.
+  // begin(), add_to() and take() with numbers that stay on the device.
   void begin_on_device();
   void add_to(DeviceTally::Part& part);
   void take(const DeviceTally::Whole& whole);
@@ -37,13 +37,13 @@ class AmaxExchange {
   std::vector<Stream> streams() const;
   // Drops this rank's non-finite amaxes, so that those of other ranks stay.
   static void settle(const std::vector<Stream>& streams);
-  // The same with weights last, and the `dropped` of all as one f64 tensor.
+  // The streams with weights last, and their `dropped` as one f64 tensor.
   std::vector<Stream> ordered_streams() const;
   Tensor dropped_of(const std::vector<Stream>& streams) const;
 
   nn::Module& model_;
   std::map<std::string, int64_t> counted_;  // `dropped` of each stream before the step
-  // The same on a device: streams and their numbers.
+  // counted_ on a device: streams and their numbers.
   std::vector<std::string> counted_streams_;
   Tensor counted_on_device_;
 };

@@ -77,10 +77,10 @@ class Communicator {
   Pending reduce_scatter(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
   // Every rank's `send` arrives in `receive` of every rank, in the order of ranks.
   void all_gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
-  // The same while the caller computes.
+  // all_gather() while the caller computes.
   Pending all_gather_async(const std::string& name, Bytes send, MutableBytes receive,
                            Counts counts);
-  // The same on rank 0 alone; `receive` is unused on the others.
+  // all_gather() to rank 0 alone; `receive` is unused on the others.
   void gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
   // Rank 0's bytes arrive on all.
   void broadcast(const std::string& name, MutableBytes bytes);
@@ -160,7 +160,7 @@ std::shared_ptr<Communicator> simulated(int rank, int size);
 // them. Call it once.
 std::shared_ptr<Communicator> init();
 
-// The same ranks for the memory of a device: NCCL's for a GPU, which each rank must have one of,
+// These ranks for the memory of a device: NCCL's for a GPU, which each rank must have one of,
 // made once and then returned again; `ranks` themselves for others. Fails if this build has no
 // NCCL. Collective.
 std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ranks, Device device);

@@ -43,7 +43,7 @@ class Partition {
   // lists them in the order of a forward, if the optimizer has another one.
   Partition(std::span<const Tensor> parameters, int ranks, std::span<const Tensor> forward = {},
             int64_t bucket = default_bucket);
-  // The same from the parameters' sizes and, in forward order, their indices.
+  // A partition from the parameters' sizes and, in forward order, their indices.
   Partition(std::span<const int64_t> sizes, int ranks, std::span<const size_t> forward,
             int64_t bucket);
 
@@ -51,7 +51,7 @@ class Partition {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   // The elements of a parameter that a rank owns: one run, perhaps empty.
   Range owned(size_t parameter, int rank) const;
-  // The same of all parameters, for optim::MasterOptions.
+  // The owned ranges of all parameters, for optim::MasterOptions.
   std::vector<optim::Part> parts(int rank) const;
   // Elements of all parameters that a rank owns.
   int64_t owned_elements(int rank) const;

@@ -97,7 +97,7 @@ class Units {
   std::vector<Tensor> shards_;
   std::vector<bool> has_memory_;  // of each unit
   Where whole_ = Where::all_ranks;
-  // Of the running pass.
+  // State of the running pass.
   int64_t position_ = -1, last_ = -1;
   size_t arriving_ = 0;  // unit
   Tensor sent_, received_;
