@@ -19,7 +19,7 @@ class ChoiceFile {
   ChoiceFile(std::string_view library, size_t version, const Gpu& gpu);
 
   std::optional<std::string> find(const std::string& problem) const;
-  // The same, with choices that other processes have added meanwhile.
+  // find() that knows choices which other processes have added meanwhile.
   std::optional<std::string> find_again(const std::string& problem);
   // For its lifetime, other processes with the same file wait in its constructor: the ranks of a
   // run must compute alike, so the first to meet a problem tunes it for all. Without a file, or if

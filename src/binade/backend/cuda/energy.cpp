@@ -25,7 +25,7 @@ class Nvml {
     works_ = init != nullptr && by_bus_ != nullptr && energy_ != nullptr && init() == 0;
   }
 
-  // Of the device at a PCI address; null if NVML does not know it.
+  // The device at a PCI address; null if NVML does not know it.
   Handle device(const char* bus) const {
     Handle handle = nullptr;
     return works_ && by_bus_(bus, &handle) == 0 ? handle : nullptr;

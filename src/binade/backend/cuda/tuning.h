@@ -12,7 +12,7 @@ enum class Tuning {
 
 // Fails if the text is none of the above; null is unset.
 Tuning parse_tuning(const char* text);
-// That of this process.
+// The tuning of this process.
 Tuning tuning();
 
 }  // namespace binade::backend::cuda

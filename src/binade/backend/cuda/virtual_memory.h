@@ -6,7 +6,7 @@
 // management.
 namespace binade::backend::cuda {
 
-// Of committed memory: the page size of every GPU that has virtual memory management.
+// Committed memory has these pages, on every GPU with virtual memory management.
 inline constexpr size_t virtual_memory_granularity = size_t{2} << 20;
 
 // As many addresses as the device has memory; none if its driver cannot reserve any.

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(256)
   });
 }
 
-// Of a query and a key that it sees: its probability, and the gradient of its score.
+// The probability of a query and a key that it sees, and the gradient of their score.
 struct PairGradient {
   float p, ds;
 };
@@ -149,7 +149,7 @@ void repair_forward(const AttentionForward& call, const RowSpans& spans, const i
          ForwardArguments<T>(call), sizes, spans, suspects, groups);
 }
 
-// The same with heads of queries and keys.
+// `suspects` as in repair_forward, with the heads of queries and then those of keys.
 template <class T, int Dim>
 void repair_backward(const AttentionBackward& call, const RowSpans& spans, const int* suspects) {
   const Sizes sizes(call.q, call.k, call.causal);

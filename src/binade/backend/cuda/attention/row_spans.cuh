@@ -56,14 +56,14 @@ struct TileSpan {
   Span some, full;
 };
 
-// Of a tile of `Queries` queries: tiles of `Keys` keys.
+// The tiles of `Keys` keys that a tile of `Queries` queries sees.
 template <int Queries, int Keys>
 __device__ inline TileSpan key_tiles_of(const RowSpans& spans, int tile) {
   const Span first = spans.keys(tile * Queries), last = spans.keys(spans.last_row(tile, Queries));
   return {{first.first / Keys, ceil_div(last.end, Keys)},
           {ceil_div(last.first, Keys), first.end / Keys}};
 }
-// Of a tile of `Keys` keys: tiles of `Queries` queries. Keys past the end are hidden.
+// The tiles of `Queries` queries that see a tile of `Keys` keys. Keys past the end are hidden.
 template <int Queries, int Keys>
 __device__ inline TileSpan query_tiles_of(const RowSpans& spans, int tile) {
   const Span first = spans.queries(tile * Keys), last = spans.queries(spans.last_row(tile, Keys));

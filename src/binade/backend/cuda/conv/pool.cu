@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(threads)
       load(x, input * channels + at.channel, values);
 #pragma unroll
       for (int e = 0; e < N; ++e) {
-        // As in max_forward_kernel.
+        // A NaN wins over numbers and nothing over a NaN; -inf replaces "no choice".
         if ((!(values[e] <= best[e]) && best[e] == best[e]) || chosen.at[e] == no_choice) {
           best[e] = values[e];
           chosen.at[e] = static_cast<uint8_t>(tap);

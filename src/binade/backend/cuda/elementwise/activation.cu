@@ -120,7 +120,7 @@ struct BackwardPack {
   }
 };
 
-// The same with sums of dx's columns. Along x a block's 32 threads hold a pack of columns each,
+// The backward with sums of dx's columns. Along x a block's 32 threads hold a pack of columns each,
 // along y its threads process rows. Blocks along y process rows a grid apart and write their sums
 // to partials [blocks along y, width].
 constexpr int row_threads = threads / warp_size;

@@ -29,7 +29,7 @@ struct VectorReader {
   }
 };
 
-// The same of e4m3 data that stand for values of type T.
+// A VectorReader of e4m3 data that stand for values of type T.
 template <class T>
 struct Fp8Reader {
   static constexpr bool vectorized = true, stored_in_fp8 = true;

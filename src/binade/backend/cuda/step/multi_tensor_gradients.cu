@@ -50,7 +50,7 @@ void for_each_kind(const char* op, std::span<const TensorView> gradients, F run)
   for (const auto& [kind, list] : lists) run(kind, list);
 }
 
-// The same by start(packing, dtype, list).
+// for_each_kind() that calls start(packing, dtype, list).
 template <class F>
 void for_each_list(const char* op, std::span<const TensorView> gradients, F start) {
   for_each_kind(op, gradients, [&](const GradientKind& kind, const GradientList& list) {
