@@ -23,7 +23,7 @@ class CheckpointWriter {
   // returns as wait() does.
   std::optional<std::filesystem::path> save(Trainer& trainer, std::string_view tokenizer,
                                             const io::CompanionFiles& companions = {});
-  // The same for the model alone, which replaces what is in `folder` (write_model).
+  // Saves the model alone, which replaces what is in `folder` (write_model).
   std::optional<std::filesystem::path> save_model(Trainer& trainer, std::string_view tokenizer,
                                                   const io::CompanionFiles& companions,
                                                   const io::Path& folder);

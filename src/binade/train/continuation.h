@@ -56,7 +56,7 @@ Continuation continue_text(nn::LanguageModel& model, const data::Tokenizer& toke
 std::vector<int64_t> eos_ids(const std::filesystem::path& folder,
                              const nn::LanguageModelConfig& config);
 
-// The same of a generation_config.json's text; `file` is for messages.
+// The EOS ids of a generation_config.json's text; `file` is for messages.
 std::vector<int64_t> parse_eos_ids(std::string_view generation_config, const std::string& file,
                                    const nn::LanguageModelConfig& config);
 

@@ -13,7 +13,7 @@ struct Evaluation {
   int64_t tokens = 0;  // predicted
   double loss = 0;     // nats per token, the mean
   double perplexity() const;
-  // Of tokens whose text has this many bytes.
+  // Bits per byte of tokens whose text has this many bytes.
   double bits_per_byte(int64_t bytes) const;
 };
 

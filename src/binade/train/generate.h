@@ -54,7 +54,7 @@ class TextStream {
   std::string pending_;
 };
 
-// The same for a complete text.
+// A complete text as TextStream prints it.
 std::string printable(std::string_view bytes);
 
 }  // namespace binade::train

@@ -11,7 +11,7 @@ namespace binade::train {
 // that differs, if they are of another model; their context may be longer, not shorter.
 void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given);
 
-// Its checks, without reading the weights: returns the model's folder.
+// The checks of load_initial_weights() without reading them: returns the model's folder.
 std::filesystem::path check_initial_weights(const nn::LanguageModelConfig& expected,
                                             const std::filesystem::path& given);
 

@@ -171,7 +171,7 @@ class Loop {
     }
   }
 
-  // Those of the checkpoint, whose hashes are known, before the folder's own.
+  // The checkpoint's files, whose hashes are known, before the folder's own.
   io::CompanionFiles current_companions() const {
     io::CompanionFiles files;
     if (folder_.resumed()) files = io::read_companions(resumed_path(), "train");
@@ -431,7 +431,7 @@ class Loop {
     return failure;
   }
 
-  // Of all ranks.
+  // The tokens of all ranks.
   int64_t tokens_of_step(int64_t step) const {
     return data::training_tokens(split_.train, {config_.batch, config_.context, config_.accumulate},
                                  static_cast<uint64_t>(config_.seed), step - 1);
@@ -520,7 +520,7 @@ class Loop {
   }
 
   io::Path best_folder() const { return folder_.path() / "best"; }
-  // Not if keep_best is new in a resumed run whose lowest loss was before.
+  // False if keep_best is new in a resumed run whose lowest loss was before.
   bool has_best() const { return config_.keep_best && best_folder().exists(); }
 
   void save_best() {

@@ -68,7 +68,7 @@ class MetricsLog {
   // Makes the records durable, so that no checkpoint is ahead of its log.
   void sync();
 
-  // Of all records, those before a resume included.
+  // The losses of all records, those before a resume included.
   const LossHistory& losses() const { return losses_; }
   bool empty() const { return is_empty_; }
   double seconds() const { return seconds_; }

@@ -21,7 +21,7 @@ std::string plain_line(const Record& record, const Goal& goal);
 // A line that later ones replace, or one that stays for its validation loss.
 enum class LineKind : uint8_t { updating, permanent };
 
-// The same with the time left, in at most `width` - 1 characters, so that a terminal does not wrap
+// plain_line() with the time left, in at most `width` - 1 characters, so that no terminal wraps
 // it: words are shortened first, then numbers are dropped. The validation loss is the last to go
 // from a permanent line, and the time left the first.
 std::string progress_line(const Record& record, const Goal& goal, int width,

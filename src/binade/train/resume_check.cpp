@@ -88,7 +88,7 @@ std::vector<Difference> differences(const Config& config, const Origin& now,
   return found;
 }
 
-// Those that change bits, and `steps` if the learning rates depend on it.
+// The changes that change bits, and `steps` if the learning rates depend on it.
 std::vector<SettingChange> changes_since(const Config& config, const io::Path& checkpoint) {
   const io::Path file = checkpoint / "config.toml";
   const std::string saved = io::read_text(file, "train", max_checked_config);

@@ -13,10 +13,10 @@ struct ResumeSettings {
   std::vector<std::string> warnings = {};  // for the user: what was damaged, what has changed
 };
 
-// Those of the run in `folder`, with `options` over them: of its config.toml or, if that is missing
-// or damaged, of the copy in its newest checkpoint that has an undamaged one. The tokenizer and the
-// files beside it are the checkpoint's if the run's own are missing or damaged. Changes nothing.
-// Fails as resolve() does if there is no copy.
+// The settings of the run in `folder`, with `options` over them: those of its config.toml or, if
+// that is missing or damaged, of the copy in its newest checkpoint that has an undamaged one. The
+// tokenizer and the files beside it are the checkpoint's if the run's own are missing or damaged.
+// Changes nothing. Fails as resolve() does if there is no copy.
 ResumeSettings saved_settings(const io::Path& folder, const Sources::Options& options);
 
 }  // namespace binade::train

@@ -43,7 +43,7 @@ constexpr const char* run_files[] = {
     "tokenizer.json", "tokenizer.model", "metrics.jsonl.damaged", "layers.jsonl.damaged"};
 constexpr const char* run_folders[] = {"checkpoints", "best", "tb", "baselines"};
 
-// Of "run/" the path of the folder itself.
+// The path without a slash at its end: "run" for "run/".
 fs::path without_slash(const fs::path& path) {
   return path.has_filename() ? path : path.parent_path();
 }

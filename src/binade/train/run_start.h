@@ -16,7 +16,7 @@ struct RunFile {
   std::string command;      // that started the run; empty: unknown
 };
 std::string to_json(const RunFile& file);
-// None if there is none. Fails if it is damaged.
+// The run.json of a folder, if there is one. Fails if it is damaged.
 std::optional<RunFile> read_run_file(const io::Path& folder);
 
 // Where a run begins: its id and the checkpoint to continue from, if there is one.

@@ -79,7 +79,7 @@ class Trainer {
   const std::shared_ptr<ranks::Communicator>& ranks() const { return ranks_; }
   // Micro-batches of a step that this rank runs.
   int64_t own_micro_batches() const;
-  // Of each rank, since the Trainer was made. Empty for one process. Collective.
+  // The time of each rank since the Trainer was made. Empty for one process. Collective.
   std::vector<RankTime> rank_times();
   // The fraction of their time that all ranks have waited for others before the last step.
   double waiting() const { return waiting_; }
@@ -126,7 +126,7 @@ class Trainer {
     backend::AsyncScalar loss, gradient_norm, found_inf;
     amp::StepReport report;
 
-    // Of a captured step: the results of its latest replay.
+    // The results of the latest replay of a captured step.
     PendingStep replayed() const;
   };
 
@@ -139,7 +139,7 @@ class Trainer {
   void set_learning_rate();
   // Launches all work of a step.
   PendingStep launch(BatchOf batch_of);
-  // The same by the graph, which is captured first if it was not yet.
+  // launch() by the graph, which is captured first if it was not yet.
   PendingStep launch_graph(BatchOf batch_of);
   std::unique_ptr<optim::Optimizer> new_optimizer();
   // Whatever the optimizer's parameters are now, gradients of micro-batches add up there.
@@ -150,7 +150,7 @@ class Trainer {
   Tensor accumulate_gradients(BatchOf batch_of);
   void update(PendingStep& step);
   void apply(const optim::Clip& clip, PendingStep& step);
-  // The same with the other ranks: gradients, mean loss and update.
+  // A step with the other ranks: gradients, mean loss and update.
   void launch_on_ranks(BatchOf batch_of, PendingStep& step);
   // Reads the results of the oldest pending steps until `left` are unread.
   void read_results(size_t left);

@@ -23,7 +23,7 @@ bool is_earlier_override_key(std::string_view name);
 // The text form (amp/recipe/text.h) of the recipe that the keys meant. Fails, naming the key, for a
 // value that it could not have.
 std::string recipe_text(const EarlierKeys& keys);
-// The same of an override in a run with these keys.
+// recipe_text() of an override in a run with these keys.
 std::string override_text(const EarlierKeys& entry, const EarlierKeys& run);
 
 // How `--recipe` says what an option like --fp8-head said; none for other options.

@@ -70,7 +70,7 @@ bool finite(const std::pair<double, double>& point) {
   return std::isfinite(point.first) && std::isfinite(point.second);
 }
 
-// Of many points, the lowest and highest of each stretch, so that spikes stay visible.
+// Keeps the lowest and highest of each stretch of many points, so that spikes stay visible.
 std::vector<std::pair<double, double>> thinned(
     const std::vector<std::pair<double, double>>& points) {
   if (points.size() <= max_points) return points;

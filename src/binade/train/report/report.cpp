@@ -141,7 +141,7 @@ std::string tiles(const RunSummary& run) {
 
 // Losses by step in the background, their mean over neighboring steps before them.
 std::string loss_chart(const RunSummary& run) {
-  // Of every hundred steps, enough to see a trend.
+  // Means over about a fiftieth of the steps show a trend.
   const size_t reach = std::clamp<size_t>(run.records.size() / 100, 2, 100);
   Series raw = series("training, each step", run, [](const Record& x) { return x.loss; });
   const Series mean =

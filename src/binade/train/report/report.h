@@ -20,7 +20,7 @@ struct Provenance {
 
   bool operator==(const Provenance&) const = default;
 };
-// Of a run that the running program ends now; `command` started it, empty: unknown.
+// The provenance of a run that ends now; `command` started it, empty: unknown.
 Provenance provenance(const Config& config, const std::string& command = {});
 
 // The content of a run's report.
@@ -39,7 +39,7 @@ struct RunSummary {
   std::vector<RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};
   PrecisionPlan moves = {};  // of auto_precision
-  // Of auto_precision: the same in bf16 and by the plain recipe, as far as they were trained.
+  // The run of auto_precision again in bf16 and by the plain recipe, if they were trained.
   std::vector<RunSummary> baselines = {};
 
   // Tokens up to a record; logs of older versions count every position of a batch.

@@ -21,7 +21,7 @@ inline constexpr const char* close_figure = "</svg></figure>\n";
 std::string line_class(const Style& style);
 std::string area_class(const Style& style);
 
-// Of a text as drawn on narrow screens, where letters are largest.
+// The width of a text as drawn on narrow screens, where letters are largest.
 double text_width(const std::string& text);
 
 // `anchor` is start, middle or end.
