@@ -28,7 +28,7 @@ compare() {
 # shellcheck disable=SC2086 # options are words
 {
   # Gradients in bf16, as in PyTorch's bf16 models; as many kept activations as leave 3/4 of its memory.
-  export BINADE_OPTIONS="--gradients bf16 --keep-activations 7"
+  export BINADE_OPTIONS="--gradients bf16 --activations keep=7,lean"
   compare gpt2-masters 60 $gpt2 --context 1024 --batch 64 --precision bf16 --params masters
   for context in 2048 4096 8192 16384; do
     compare gpt2-masters-$context 45 $gpt2 --context $context --batch $((65536 / context)) --precision bf16 --params masters
@@ -42,16 +42,16 @@ compare() {
     )
   done
   split="--params split --gradients bf16"
-  BINADE_OPTIONS="$split --keep-activations 18"
+  BINADE_OPTIONS="$split --activations keep=18,lean"
   compare llama-masters 25 $llama --context 2048 --batch 8 --precision bf16 --params masters
   head="--recipe delayed,head=true"
   hidden="--recipe delayed,head=true,hidden=true"
   # The last ones also store SwiGLU's input in FP8, and keep more of the rest instead.
-  BINADE_OPTIONS="$split $head; $split $hidden --keep-activations 24"
+  BINADE_OPTIONS="$split $head; $split $hidden --activations keep"
   compare llama-masters-fp8 35 $llama --context 2048 --batch 8 --precision fp8 --params masters
-  BINADE_OPTIONS="$split --keep-activations 8"
+  BINADE_OPTIONS="$split --activations keep"
   compare slice8b-masters 16 $slice8b --context 4096 --batch 4 --precision bf16 --params masters
-  BINADE_OPTIONS="$split $head; $split $hidden --keep-activations 8"
+  BINADE_OPTIONS="$split $head; $split $hidden --activations keep"
   compare slice8b-masters-fp8 24 $slice8b --context 4096 --batch 4 --precision fp8 --params masters
   BINADE_OPTIONS=
   TORCH_OPTIONS="--mode eager"

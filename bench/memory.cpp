@@ -28,7 +28,9 @@ double live(Category category) {
 }
 
 void measure(const Mode& mode) {
-  nn::GPT model({.vocab = 50304, .residual = mode.residual, .recompute = mode.recompute},
+  nn::GPT model({.vocab = 50304,
+                 .residual = mode.residual,
+                 .activations = nn::Activations::recompute(mode.recompute)},
                 Device::meta(), mode.parameters);
   for (const Tensor& parameter : model.parameters()) parameter.set_grad_dtype(mode.gradients);
   optim::AdamW adam(model.parameters(), {.moments = mode.moments});

@@ -1,5 +1,7 @@
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/plan.h"
+#include "binade/train/config/component_options.h"
+#include "binade/train/device_memory.h"
 #include "bindings.h"
 
 namespace binade::python {
@@ -37,7 +39,7 @@ nb::list plan(const train::Config& config, std::optional<int64_t> memory) {
   std::vector<lab::PlanRow> rows;
   {
     const nb::gil_scoped_release no_gil;
-    rows = lab::plan(config, memory.value_or(lab::machine_memory()));
+    rows = lab::plan(config, memory.value_or(train::total_memory(train::device_of(config))));
   }
   nb::list result;
   for (const lab::PlanRow& row : rows) {
@@ -48,7 +50,7 @@ nb::list plan(const train::Config& config, std::optional<int64_t> memory) {
     }
     entry["name"] = row.name;
     entry["precision"] = std::string(train::name(row.config.precision));
-    entry["recompute"] = row.config.recompute;
+    entry["recompute"] = row.config.activations == nn::Activations::recompute();
     entry["parameters"] = row.forecast.parameter_count;
     entry["bytes"] = bytes;
     entry["weight_copies"] = row.forecast.weight_copies;

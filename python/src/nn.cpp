@@ -15,6 +15,13 @@
 namespace binade::python {
 namespace {
 
+nn::Activations parsed_activations(const std::string& text) {
+  if (const auto parsed = nn::parse_activations(text)) return *parsed;
+  fail("activations", {.argument = "activations",
+                       .expected = "keep, lean, recompute or a number of blocks",
+                       .found = "'" + text + "'"});
+}
+
 using nn::Placement;
 
 // What a hook in Python returned: None changes nothing.
@@ -238,13 +245,16 @@ void bind_models(nb::module_& m) {
           ReleaseGil())
       .def("adapter_tensors", &io::adapter_tensors, ReleaseGil())
       .def("load_adapter_tensors", &io::load_adapter_tensors, ReleaseGil())
-      .def("set_recompute", &nn::LanguageModel::set_recompute)
+      .def("set_activations",
+           [](nn::LanguageModel& self, const std::string& text) {
+             self.set_activations(parsed_activations(text));
+           })
       .def_prop_ro("vocab", [](const nn::LanguageModel& self) { return self.config().vocab; })
       .def_prop_ro("context", [](const nn::LanguageModel& self) { return self.config().context; });
   nb::class_<nn::GPT, nn::LanguageModel>(m, "_GPT").def(
       "__init__", [](nn::GPT* self, int64_t layers, int64_t width, int64_t heads, int64_t vocab,
-                     int64_t context, double dropout, std::optional<DType> residual, bool recompute,
-                     int64_t keep_activations, uint64_t seed, Device device, DType dtype) {
+                     int64_t context, double dropout, std::optional<DType> residual,
+                     const std::string& activations, uint64_t seed, Device device, DType dtype) {
         new (self) nn::GPT({.layers = layers,
                             .width = width,
                             .heads = heads,
@@ -252,8 +262,7 @@ void bind_models(nb::module_& m) {
                             .context = context,
                             .dropout = dropout,
                             .residual = residual,
-                            .recompute = recompute,
-                            .keep_activations = keep_activations,
+                            .activations = parsed_activations(activations),
                             .seed = seed},
                            device, dtype);
       });
@@ -261,8 +270,8 @@ void bind_models(nb::module_& m) {
       .def("__init__",
            [](nn::Llama* self, int64_t layers, int64_t width, int64_t heads, int64_t kv_heads,
               int64_t hidden, int64_t vocab, int64_t context, double eps, double rope_theta,
-              bool tied_head, std::optional<DType> residual, bool recompute,
-              int64_t keep_activations, uint64_t seed, Device device, DType dtype) {
+              bool tied_head, std::optional<DType> residual, const std::string& activations,
+              uint64_t seed, Device device, DType dtype) {
              new (self) nn::Llama({.layers = layers,
                                    .width = width,
                                    .heads = heads,
@@ -274,8 +283,7 @@ void bind_models(nb::module_& m) {
                                    .rope_theta = rope_theta,
                                    .tied_head = tied_head,
                                    .residual = residual,
-                                   .recompute = recompute,
-                                   .keep_activations = keep_activations,
+                                   .activations = parsed_activations(activations),
                                    .seed = seed},
                                   device, dtype);
            });

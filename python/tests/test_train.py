@@ -81,15 +81,15 @@ def test_errors_of_the_trainer_are_raised(tmp_path):
 
 
 def test_configuration():
-    config = bn.training.configuration(steps=7, precision="fp16", recompute=True)
-    assert "steps = 7" in str(config) and 'recompute = true' in str(config)
+    config = bn.training.configuration(steps=7, precision="fp16", activations=2)
+    assert "steps = 7" in str(config) and 'activations = "keep = 2"' in str(config)
 
 
 def test_options_override_the_file(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text("[train]\nrecompute = true\nsteps = 3\n")
-    assert "recompute = true" in str(bn.training.configuration(file, steps=5))
-    assert "recompute = true" not in str(bn.training.configuration(file, recompute=False))
+    file.write_text("[run]\nkeep_best = true\n[train]\nsteps = 3\n")
+    assert "keep_best = true" in str(bn.training.configuration(file, steps=5))
+    assert "keep_best = true" not in str(bn.training.configuration(file, keep_best=False))
 
 
 def test_fine_tuning_with_adapters(tmp_path):

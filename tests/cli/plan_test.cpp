@@ -42,11 +42,12 @@ std::vector<PlannedRun> planned_runs() {
       runs.push_back({name + std::string("_") + precision, *options + "--precision " + precision});
   }
   const PlannedRun others[] = {
-      {"tiny_fp32_recompute", tiny + "--precision fp32 --recompute"},
-      {"gpt_bf16_recompute", gpt + "--recompute"},
-      {"wide_fp8_recompute", wide + "--precision fp8 --recompute"},
+      {"tiny_fp32_recompute", tiny + "--precision fp32 --activations recompute"},
+      {"gpt_bf16_recompute", gpt + "--activations recompute"},
+      {"wide_fp8_recompute", wide + "--precision fp8 --activations recompute"},
       {"grouped_bf16_masters", grouped + "--params masters"},
-      {"wide_fp16_masters_recompute", wide + "--precision fp16 --params masters --recompute"},
+      {"wide_fp16_masters_recompute",
+       wide + "--precision fp16 --params masters --activations recompute"},
       {"grouped_fp8_masters", grouped + "--precision fp8 --params masters"},
       {"gpt_bf16_accumulate", gpt + "--accumulate 4"},
       {"wide_fp32_accumulate", wide + "--precision fp32 --accumulate 3"},
@@ -97,7 +98,8 @@ Figures forecast_of(const std::string& options) {
   // Adapters' weights are 16-bit by default.
   const bool masters = given("--params masters") || given("--lora-rank");
   for (const json& row : plan.at("rows")) {
-    if (row.at("precision") == precision && row.at("recompute") == given("--recompute") &&
+    if (row.at("precision") == precision &&
+        row.at("recompute") == given("--activations recompute") &&
         row.at("params") == (masters ? "masters" : "autocast"))
       return {row.at("peak"), row.at("rss"), row.at("tokens_per_second")};
   }

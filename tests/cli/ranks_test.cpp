@@ -94,13 +94,13 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
     int ranks;
   } cases[] = {
       {"--precision fp32", 3},
-      {"--precision bf16 --params masters --moments bf16 --recompute", 2},
+      {"--precision bf16 --params masters --moments bf16 --activations recompute", 2},
       {"--precision fp16 --scale-init 16777216 --stage 1", 3},  // overflows at first
       {"--recipe 'delayed, history = 3'", 2},
       {"--precision bf16 --reduce-dtype bf16", 3},
       {"--precision fp32 --optimizer lion --freeze embedding --clip 0.1", 2},
       {"--precision bf16 --moments 8bit", 3},
-      {"--precision bf16 --stage 3 --recompute", 3},
+      {"--precision bf16 --stage 3 --activations recompute", 3},
       {"--precision fp16 --scale-init 16777216 --stage 3 --params masters", 2},
       {"--recipe 'delayed, history = 3' --stage 3 --freeze blocks.0", 2},
       {"--recipe 'delayed, history = 3, head = true, hidden = true, skip_last = 1, exclude = "

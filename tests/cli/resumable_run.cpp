@@ -68,7 +68,7 @@ const std::vector<Arrangement>& arrangements() {
       {"bf16", "--precision bf16"},
       {"fp16", "--precision fp16"},
       {"fp8", "--recipe delayed,history=4"},
-      {"bf16 masters, recompute", "--precision bf16 --params masters --recompute"},
+      {"bf16 masters, recompute", "--precision bf16 --params masters --activations recompute"},
       {"fp8 split, bf16 gradients", "--recipe delayed,history=4 --params split --gradients bf16"},
       {"fp16 masters, bf16 moments", "--precision fp16 --params masters --moments bf16"},
       {"fp8 masters, accumulate 3", "--recipe delayed,history=4 --params masters --accumulate 3"},

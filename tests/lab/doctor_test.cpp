@@ -47,7 +47,7 @@ TEST(Doctor, FindsNonFiniteWeights) {
   for (const char* precision : {"fp32", "bf16", "fp8"}) {
     const testing::TemporaryFolder folder;
     train::Config config = train::small_config(precision);
-    config.recompute = config.precision == train::Precision::bf16;
+    config.activations = nn::Activations::recompute(config.precision == train::Precision::bf16);
     config.accumulate = 2;
     train::Trainer trainer(config);
     plant(trainer, "blocks.0.attention.out.weight", 3, std::numeric_limits<double>::quiet_NaN());

@@ -101,7 +101,7 @@ TEST(PlanBytes, AreThoseThatARunTakes) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     for (const bool recompute : {false, true}) {
       train::Config config = planned(precision);
-      config.recompute = recompute;
+      config.activations = nn::Activations::recompute(recompute);
       SCOPED_TRACE(precision + std::string(recompute ? " recompute" : ""));
       const Forecast expected = forecast(config);
       const memory::Statistics before = memory::statistics();
@@ -151,7 +151,7 @@ TEST(PlanWork, IsCountedToTheOperation) {
   constexpr int64_t head = 6 * tokens * width * vocab;
   train::Config config = planned("bf16");
   EXPECT_EQ(flops_of(config), static_cast<double>(accumulate * (forward + backward + head)));
-  config.recompute = true;
+  config.activations = nn::Activations::recompute();
   EXPECT_EQ(flops_of(config), static_cast<double>(accumulate * (2 * forward + backward + head)));
 }
 

@@ -38,7 +38,7 @@ train::Config config_of(const Setup& one) {
   train::Config config = train::small_config(one.precision);
   config.model = *train::find_named(train::model_names, one.model);
   config.params = *train::find_named(train::parameter_names, one.params);
-  config.recompute = one.recompute;
+  config.activations = nn::Activations::recompute(one.recompute);
   config.layers = 3;
   config.width = 32;
   config.heads = config.kv_heads = 4;
@@ -153,7 +153,7 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
   config.batch = batch + 1;
   EXPECT_GT(forecast(config).peak, limit);
   EXPECT_EQ(largest_batch(config, 1000), 0);
-  config.recompute = true;
+  config.activations = nn::Activations::recompute();
   EXPECT_GT(largest_batch(config, limit), batch);
 }
 
@@ -204,7 +204,7 @@ TEST(Forecast, CountsTheWork) {
   EXPECT_GT(total(), 6 * matrices * tokens);
   EXPECT_LT(total(), 1.2 * 6 * matrices * tokens);
   const double once = total();
-  config.recompute = true;
+  config.activations = nn::Activations::recompute();
   EXPECT_GT(total(), 1.2 * once);  // the blocks' forward runs twice
 }
 

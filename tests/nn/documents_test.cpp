@@ -33,7 +33,7 @@ LanguageModelConfig sandwiched() {
 
 LanguageModelConfig recomputed() {
   LanguageModelConfig config = rotary();
-  config.recompute = true;
+  config.activations = nn::Activations::recompute();
   return config;
 }
 

@@ -131,25 +131,27 @@ void expect_same_training(Device device) {
         for (const bool observed : {false, true}) {
           std::unique_ptr<LanguageModel> model;
           if (llama) {
-            model = std::make_unique<Llama>(LlamaConfig{.layers = 2,
-                                                        .width = 32,
-                                                        .heads = 2,
-                                                        .hidden = 48,
-                                                        .vocab = 16,
-                                                        .context = 16,
-                                                        .residual = residual,
-                                                        .recompute = recompute},
-                                            device);
+            model = std::make_unique<Llama>(
+                LlamaConfig{.layers = 2,
+                            .width = 32,
+                            .heads = 2,
+                            .hidden = 48,
+                            .vocab = 16,
+                            .context = 16,
+                            .residual = residual,
+                            .activations = nn::Activations::recompute(recompute)},
+                device);
           } else {
-            model = std::make_unique<GPT>(GPTConfig{.layers = 2,
-                                                    .width = 32,
-                                                    .heads = 2,
-                                                    .vocab = 16,
-                                                    .context = 16,
-                                                    .dropout = 0.1,
-                                                    .residual = residual,
-                                                    .recompute = recompute},
-                                          device);
+            model = std::make_unique<GPT>(
+                GPTConfig{.layers = 2,
+                          .width = 32,
+                          .heads = 2,
+                          .vocab = 16,
+                          .context = 16,
+                          .dropout = 0.1,
+                          .residual = residual,
+                          .activations = nn::Activations::recompute(recompute)},
+                device);
           }
           states[observed] = trained(*model, recipe, device, observed);
         }

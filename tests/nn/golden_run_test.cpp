@@ -73,7 +73,7 @@ class LanguageRun {
 
   std::unique_ptr<nn::LanguageModel> model(bool recompute = false) const {
     nn::LanguageModelConfig with = config;
-    with.recompute = recompute;
+    with.activations = nn::Activations::recompute(recompute);
     auto model = std::make_unique<nn::LanguageModel>(with);
     io::load_huggingface(*model, without_run(file));
     return model;

@@ -202,7 +202,7 @@ TEST(LanguageModel, RecomputeWithDropoutChangesNoBit) {
   config.dropout = 0.5;
   GPT model(config);
   const auto gradients = [&](bool recompute) {
-    model.set_recompute(recompute);
+    model.set_activations(nn::Activations::recompute(recompute));
     model.zero_grad();
     random::begin_step(1, 5);
     model.loss(some_tokens(2, 8), some_tokens(2, 8, 1)).backward();
@@ -279,7 +279,11 @@ TEST(LanguageModelOnMeta, AStepOfGpt2TakesNoMemory) {
 
 TEST(LanguageModelOnMeta, RecomputeSavesActivations) {
   const auto activations = [](bool recompute) {
-    GPT model({.layers = 12, .width = 768, .heads = 12, .recompute = recompute}, Device::meta());
+    GPT model({.layers = 12,
+               .width = 768,
+               .heads = 12,
+               .activations = nn::Activations::recompute(recompute)},
+              Device::meta());
     const Tensor tokens = Tensor::empty({4, 1024}, DType::i64, Device::meta());
     const int64_t before = memory::allocated(memory::Category::activations, Device::meta());
     const Tensor loss = model.loss(tokens, tokens);

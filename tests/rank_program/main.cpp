@@ -141,9 +141,13 @@ uint64_t hash_of(const Tensor& tensor) {
 // A language model whose parameters have owners on several ranks; with f16 parameters the loss
 // scale overflows at first. Prints what must depend neither on the ranks nor on the stage.
 void language(const Ranks& ranks, int stage, DType dtype, bool recompute, bool split) {
-  nn::GPT model(
-      {.layers = 3, .width = 96, .heads = 2, .vocab = 300, .context = 8, .recompute = recompute},
-      Device::cpu(), dtype);
+  nn::GPT model({.layers = 3,
+                 .width = 96,
+                 .heads = 2,
+                 .vocab = 300,
+                 .context = 8,
+                 .activations = nn::Activations::recompute(recompute)},
+                Device::cpu(), dtype);
   const Partition partition(model.parameters(), ranks->size(), {}, 60000);
   optim::AdamW optimizer(
       model.parameters(),

@@ -137,7 +137,7 @@ class LoraRun : public ::testing::Test {
     config.lora_dropout = 0.25;
     config.lora_targets = {"c_attn", "mlp.c_proj"};
     config.accumulate = 2;
-    config.recompute = true;
+    config.activations = nn::Activations::recompute();
     config.dropout = 0.1;
     config.params =
         uses_autocast(config.precision) ? ParameterStorage::masters : ParameterStorage::autocast;
@@ -177,7 +177,7 @@ TEST_P(LoraPrecision, ResumesBitForBitAndLeavesTheBaseAlone) {
 
 TEST_P(LoraPrecision, RecomputeChangesNoBit) {
   Config with = config(GetParam()), without = with;
-  without.recompute = false;
+  without.activations = nn::Activations::recompute(false);
   std::map<std::string, std::vector<double>> results[2];
   for (int i = 0; i < 2; ++i) {
     Trainer trainer(i == 0 ? with : without);

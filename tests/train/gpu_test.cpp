@@ -89,7 +89,7 @@ TEST_P(TrainingGpu, KeptActivationsFollowTheCpuAndTakeMemory) {
     config.steps = 20;
     config.batch = 16;
     const auto peak = [&](int64_t kept) {
-      config.keep_activations = kept;
+      config.activations = nn::Activations{.kept = kept};
       memory::reset_peak(Device::cuda());
       const int64_t before = memory::allocated(Device::cuda());
       const Trained gpu = train(config, Device::cuda());
@@ -291,13 +291,15 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = ParameterStorage::masters; }},
         GraphCase{"bf16_split", "bf16", [](Config& c) { c.params = ParameterStorage::split; }},
         GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
-        GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
+        GraphCase{"bf16_recompute", "bf16",
+                  [](Config& c) { c.activations = nn::Activations::recompute(); }},
         GraphCase{"fp8_bf16_gradients", "fp8",
                   [](Config& c) {
                     c.params = ParameterStorage::masters;
                     c.gradients = DType::bf16;
                   }},
-        GraphCase{"bf16_kept", "bf16", [](Config& c) { c.keep_activations = 1; }},
+        GraphCase{"bf16_kept", "bf16",
+                  [](Config& c) { c.activations = nn::Activations{.kept = 1}; }},
         GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = ModelFamily::llama; }},
         GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
         GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},

@@ -30,7 +30,7 @@ std::vector<Case> cases() {
                                      : "fp8_masters";
     one.config.params = ParameterStorage::masters;
     one.config.accumulate = 3;
-    one.config.recompute = true;
+    one.config.activations = nn::Activations::recompute();
     result.push_back(one);
   }
   Case split{"bf16_split", small_config("bf16")};
@@ -38,7 +38,7 @@ std::vector<Case> cases() {
   result.push_back(split);
   Case overflowing{"fp16_overflowing", small_config("fp16")};
   overflowing.config.scale_init = 0x1p40;  // the first steps are skipped
-  overflowing.config.recompute = true;
+  overflowing.config.activations = nn::Activations::recompute();
   result.push_back(overflowing);
   Case current{"fp8_current_llama", small_config("fp8")};
   current.config.recipe = amp::recipes::current();

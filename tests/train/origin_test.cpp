@@ -85,7 +85,7 @@ TEST(Origin, ListsSettingsThatChangeBits) {
   after.threads = 3;
   after.keep = 7;
   after.out = "elsewhere";
-  after.recompute = true;
+  after.activations = nn::Activations::recompute();
   after.steps = 9;
   EXPECT_THAT(changes_of(before, after),
               ElementsAre("(keep 2 -> 7)", "(out  -> elsewhere)", "(recompute false -> true)",

@@ -286,7 +286,7 @@ TEST(TrainerFp8Hidden, HasTheSameBitsRecomputedAndResumed) {
   Trainer without(config);
   config.recipe.set_hidden(true);
   Trainer straight(config), stopped(config), resumed(config);
-  config.recompute = true;
+  config.activations = nn::Activations::recompute();
   Trainer recomputed(config);
   std::vector<double> losses[4];
   for (int64_t step = 0; step < 6; ++step) {

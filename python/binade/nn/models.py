@@ -69,8 +69,8 @@ class _LanguageModel(Module):
 class GPT(_LanguageModel):
     """GPT-2: LayerNorm, learned positions, GELU, tied head.
 
-    On a GPU the first keep_activations blocks keep their GELU's results for the backward, which
-    others compute again: faster, more memory.
+    activations: what blocks keep for the backward: "keep", "lean" (on a GPU, what costs little is
+    computed again), "recompute", or a number of blocks that keep everything.
 
     >>> import binade as bn
     >>> model = bn.nn.GPT(layers=1, width=16, heads=2, vocab=32, context=8)
@@ -80,10 +80,10 @@ class GPT(_LanguageModel):
     """
 
     def __init__(self, layers=12, width=768, heads=12, vocab=50257, context=1024, *, dropout=0.0,
-                 residual=None, recompute=False, keep_activations=0, seed=0, device="cpu",
+                 residual=None, activations="lean", seed=0, device="cpu",
                  dtype=_F32):
         super().__init__(_binade._GPT(layers, width, heads, vocab, context, dropout, residual,
-                                      recompute, keep_activations, seed, device, dtype))
+                                      str(activations), seed, device, dtype))
 
 
 class Llama(_LanguageModel):
@@ -91,10 +91,10 @@ class Llama(_LanguageModel):
 
     def __init__(self, layers=24, width=2048, heads=16, kv_heads=0, hidden=5632, vocab=32000,
                  context=2048, *, eps=1e-5, rope_theta=10000.0, tied_head=False, residual=None,
-                 recompute=False, keep_activations=0, seed=0, device="cpu", dtype=_F32):
+                 activations="lean", seed=0, device="cpu", dtype=_F32):
         super().__init__(_binade._Llama(layers, width, heads, kv_heads, hidden, vocab, context, eps,
-                                        rope_theta, tied_head, residual, recompute,
-                                        keep_activations, seed, device, dtype))
+                                        rope_theta, tied_head, residual, str(activations),
+                                        seed, device, dtype))
 
 
 class ResNet(Module):

@@ -13,6 +13,8 @@ bool built_with_cuda() { return true; }
 
 const std::vector<Gpu>& gpus() { return cuda::devices(); }
 
+int64_t free_memory(Device device) { return cuda::free_memory(device); }
+
 void synchronize(Device device) {
   if (!device.is_cuda()) return;
   cuda::activate(device);
@@ -39,6 +41,8 @@ const std::vector<Gpu>& gpus() {
   static const std::vector<Gpu> none;
   return none;
 }
+
+int64_t free_memory(Device) { return 0; }
 
 void synchronize(Device) {}
 void synchronize_all(Device) {}

@@ -26,6 +26,9 @@ bool built_with_cuda();
 // Empty if there is no GPU, no driver, or no CUDA in this build.
 const std::vector<Gpu>& gpus();
 
+// Bytes of a GPU's memory that no process uses.
+int64_t free_memory(Device device);
+
 // Waits until a device has finished all submitted work. Returns at once for the CPU.
 void synchronize(Device device);
 // Waits for the work of other libraries in this process, too.

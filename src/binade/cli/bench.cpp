@@ -53,9 +53,9 @@ struct StepArguments {
 
 // Keys that affect the cost of a step.
 bool affects_a_step(const train::Key& key) {
-  constexpr std::string_view others[] = {
-      "device",           "batch", "accumulate", "recompute", "keep_activations", "graph",
-      "nondeterministic", "seed",  "threads"};
+  constexpr std::string_view others[] = {"device",           "batch",       "accumulate",
+                                         "memory",           "activations", "graph",
+                                         "nondeterministic", "seed",        "threads"};
   return key.section == "model" || (key.section == "precision" && key.name != "precision") ||
          std::find(std::begin(others), std::end(others), key.name) != std::end(others);
 }

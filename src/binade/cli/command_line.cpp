@@ -81,10 +81,10 @@ std::string suggestion(const CLI::App& command, const std::string& typed) {
 }
 
 [[noreturn]] void refuse_option(const CLI::App& command, const std::string& typed) {
-  if (const auto now = train::recipe_option_for(typed))
+  if (const auto now = train::replacement_of(typed))
     fail(title(command), {.argument = shortened(typed, max_word),
                           .expected = *now,
-                          .found = "an option that is now a field of the recipe"});
+                          .found = "the option of an earlier version"});
   const std::string advice = suggestion(command, typed);
   fail(title(command),
        {.argument = shortened(typed, max_word),

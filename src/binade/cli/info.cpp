@@ -10,8 +10,8 @@
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/cli/commands.h"
-#include "binade/lab/plan.h"
 #include "binade/ranks/communicator.h"
+#include "binade/train/device_memory.h"
 #include "binade/train/machine.h"
 #include "binade/train/progress.h"
 
@@ -55,7 +55,7 @@ std::string as_json() {
   out.key("threads")
       .value(threads())
       .key("memory")
-      .value(lab::machine_memory())
+      .value(train::total_memory(Device::cpu()))
       .key("mpi")
       .value(ranks::mpi_version())
       .key("nccl")
@@ -88,7 +88,8 @@ std::string as_text() {
       "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\nranks     {}\n\n"
       "matmuls on the CPU\n",
       train::cpu_name(), std::thread::hardware_concurrency(), threads(),
-      train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "), ranks_text());
+      train::bytes_text(train::total_memory(Device::cpu())), fmt::join(cpu_feature_names(), " "),
+      ranks_text());
   text += support_text(Device::cpu());
   int index = 0;
   for (const backend::Gpu& gpu : backend::gpus()) {

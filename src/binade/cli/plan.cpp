@@ -18,39 +18,17 @@
 #include "binade/cli/values.h"
 #include "binade/lab/rank_plan.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/config/numbers.h"
+#include "binade/train/device_memory.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {
 namespace {
 
 struct PlanArguments : ConfigArguments {
-  std::string memory;
   int ranks = 0;  // 0: not asked for
   lab::Network network;
   bool json = false;
 };
-
-// "16GB", "512 MB", "24GiB" or "8000000000 B". A number alone is refused: 16 bytes are hardly
-// meant.
-int64_t parse_memory(const std::string& text) {
-  const size_t end = std::min(text.find_first_not_of("0123456789.eE+"), text.size());
-  const double value = train::parse_real(std::string_view(text).substr(0, end)).value_or(0);
-  const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
-  constexpr std::pair<std::string_view, double> units[] = {
-      {"b", 1},        {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},    {"tb", 1e12},
-      {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
-  for (const auto& [name, factor] : units) {
-    const bool same = std::equal(unit.begin(), unit.end(), name.begin(), name.end(),
-                                 [](unsigned char a, char b) { return std::tolower(a) == b; });
-    if (same && value > 0 && value * factor < 0x1p60) return static_cast<int64_t>(value * factor);
-  }
-  const bool lacks_unit = unit.empty() && value > 0;
-  fail("plan", {.argument = "--memory",
-                .expected = "a size with its unit, such as 16GB or 24GiB",
-                .found = "'" + text + "'",
-                .hint = lacks_unit ? fmt::format("did you mean --memory {}GB?", text) : ""});
-}
 
 void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
   json::Writer out(2);
@@ -64,7 +42,7 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
     out.key("params")
         .value(train::name(row.config.params))
         .key("recompute")
-        .value(row.config.recompute);
+        .value(row.config.activations == nn::Activations::recompute());
     out.key("bytes").begin_object();
     for (int i = 0; i < memory::category_count; ++i)
       out.key(memory::name(static_cast<memory::Category>(i)))
@@ -163,8 +141,6 @@ void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "plan", "Forecast the memory and speed of a training run without allocating anything");
   auto arguments = std::make_shared<PlanArguments>();
-  command->add_option("--memory", arguments->memory, "Memory to fit into; default: the machine's")
-      ->type_name("SIZE");
   const CLI::Validator most = whole_number(1, 4096);
   auto* ranks = command
                     ->add_option("--ranks", arguments->ranks,
@@ -190,8 +166,9 @@ void add_plan(CLI::App& app) {
   command->callback([arguments] {
     const train::Config config = configuration(*arguments);
     if (arguments->ranks > 0) return plan_ranks(config, *arguments);
-    const int64_t memory =
-        arguments->memory.empty() ? lab::machine_memory() : parse_memory(arguments->memory);
+    const int64_t memory = config.memory.kind == train::MemoryBudget::Kind::bytes
+                               ? config.memory.bytes
+                               : train::total_memory(train::device_of(config));
     const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
     if (arguments->json) return print_json(rows, memory);
     print_text(config, rows, memory);

@@ -162,7 +162,7 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
                 ? ParameterStorage::split
                 : ParameterStorage::masters;
         config.params = masters ? with_masters : ParameterStorage::autocast;
-        config.recompute = recompute;
+        config.activations = nn::Activations::recompute(recompute);
         result.emplace_back(fmt::format("{}{}{}", name(precision),
                                         masters ? fmt::format(", {}", name(config.params)) : "",
                                         recompute ? ", recompute" : ""),
@@ -269,10 +269,6 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
     (next.peak <= limit ? good : bad) = next;
   }
   return good.batch;
-}
-
-int64_t machine_memory() {
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
 int64_t program_memory() {

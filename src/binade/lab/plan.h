@@ -59,8 +59,6 @@ Forecast forecast(const train::Config& config);
 // The largest batch whose peak fits `bytes`; 0 if not even one sequence fits.
 int64_t largest_batch(train::Config config, int64_t bytes);
 
-// Memory of this machine, bytes.
-int64_t machine_memory();
 // Resident memory of this process besides its tensors, bytes: code, libraries, stacks, buffers of
 // kernels. After measure_machine(), which runs the kernels of a training step, a training process
 // has as much. 0 if unknown.

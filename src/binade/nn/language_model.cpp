@@ -243,8 +243,8 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
     const auto index = static_cast<int64_t>(i);
     const SkippedBlockScope skipped(index, config_.layers);
     if (hooks_.before) hooks_.before(index);
-    const KeepResults keep(index < config_.keep_activations);
-    if (!config_.recompute || cache != nullptr) {
+    const KeepResults keep(config_.activations.keeps(index, config_.layers));
+    if (cache != nullptr || !config_.activations.recomputes(index, config_.layers)) {
       std::tie(branch, residual) = block->forward(
           branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr, documents);
     } else {
@@ -328,8 +328,7 @@ GPT::GPT(const GPTConfig& config, Device device, DType dtype)
                      .context = config.context,
                      .dropout = config.dropout,
                      .residual = config.residual,
-                     .recompute = config.recompute,
-                     .keep_activations = config.keep_activations,
+                     .activations = config.activations,
                      .seed = config.seed},
                     {device, dtype}) {}
 
@@ -349,8 +348,7 @@ Llama::Llama(const LlamaConfig& config, Device device, DType dtype)
                      .rope_theta = config.rope_theta,
                      .tied_head = config.tied_head,
                      .residual = config.residual,
-                     .recompute = config.recompute,
-                     .keep_activations = config.keep_activations,
+                     .activations = config.activations,
                      .seed = config.seed},
                     {device, dtype}) {}
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/nn/activations.h"
 #include "binade/nn/rope.h"
 #include "binade/nn/transformer.h"
 #include "binade/ops/loss/loss.h"
@@ -49,11 +50,8 @@ struct LanguageModelConfig {
   bool tied_head = true;                            // the head shares the token embedding's weight
   double dropout = 0;
   std::optional<DType> residual;  // type of the residual stream; none: that of the embedding
-  bool recompute = false;         // recompute blocks in the backward instead of saving activations
-  // Blocks, from the first, whose results of activations and quantized data a GPU keeps for the
-  // backward instead of computing them again (KeepResults).
-  int64_t keep_activations = 0;
-  uint64_t seed = 0;  // of the initial weights
+  Activations activations = {};   // what the forward keeps for the backward
+  uint64_t seed = 0;              // of the initial weights
   // Facts for files and for generating text; the model itself does not use them.
   std::string family = {};  // model_type of its config.json; empty: the first that fits
   std::optional<int64_t> bos = {};
@@ -120,7 +118,7 @@ class LanguageModel : public Module {
 
   const LanguageModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
-  void set_recompute(bool recompute) { config_.recompute = recompute; }
+  void set_activations(const Activations& activations) { config_.activations = activations; }
   // Rows of logits that loss() computes at a time. 0, the default: as many as suit the device, see
   // logits_rows().
   void set_loss_chunk(int64_t rows) { loss_chunk_ = rows; }
@@ -167,8 +165,7 @@ struct GPTConfig {
   int64_t context = 1024;
   double dropout = 0;
   std::optional<DType> residual = {};
-  bool recompute = false;
-  int64_t keep_activations = 0;  // as in LanguageModelConfig
+  Activations activations = {};
   uint64_t seed = 0;
 };
 
@@ -190,8 +187,7 @@ struct LlamaConfig {
   double rope_theta = 10000;
   bool tied_head = false;
   std::optional<DType> residual = {};
-  bool recompute = false;
-  int64_t keep_activations = 0;  // as in LanguageModelConfig
+  Activations activations = {};
   uint64_t seed = 0;
 };
 

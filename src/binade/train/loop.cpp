@@ -273,7 +273,15 @@ class Loop {
       note(fmt::format("examples: {} to train on and {} to validate on; the loss counts answers",
                        grouped(split_.train.documents()->size()),
                        grouped(split_.validation.documents()->size())));
+    if (!config_.activations) note(describe_memory());
     note("run folder: " + folder_.path().string());
+  }
+
+  std::string describe_memory() const {
+    std::string line = describe(trainer_.arrangement(), config_);
+    for (const std::string& saving : savings(trainer_.arrangement(), config_))
+      line += "; " + saving;
+    return line;
   }
 
   bool trains_bytes() const {

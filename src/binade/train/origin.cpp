@@ -60,9 +60,8 @@ constexpr std::string_view override_section = "[[precision.override]]";
 // Results do not depend on some settings of these sections. `steps` says how long to train on.
 bool changes_bits(std::string_view setting) {
   constexpr std::string_view harmless[] = {
-      "[train]device", "[train]threads",   "[train]graph",
-      "[train]steps",  "[train]recompute", "[train]keep_activations",
-      "[model]preset", "[model]init_from", "[lora]adapter"};
+      "[train]device",      "[train]threads", "[train]graph",     "[train]steps", "[train]memory",
+      "[train]activations", "[model]preset",  "[model]init_from", "[lora]adapter"};
   if (std::ranges::find(harmless, setting) != std::end(harmless)) return false;
   return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
          setting.starts_with(override_section) || setting.starts_with("[train]") ||

@@ -83,6 +83,15 @@ Config on_device_of_rank(Config config, const ranks::Communicator* ranks) {
   return config;
 }
 
+// Chooses the activations that blocks keep, unless the configuration has them or it is a forecast.
+Arrangement arranged(Config& config, ranks::Communicator* ranks) {
+  const bool chooses = !config.activations && !device_of(config).is_meta();
+  const Arrangement result = chooses ? arrange(config, ranks)
+                                     : Arrangement{config.activations.value_or(nn::Activations())};
+  config.activations = result.activations;
+  return result;
+}
+
 // Whether steps on packed documents read their offsets, which change with every step, on the device
 // alone. A layer that a user gives another type may not.
 bool packs_on_device(const Config& config, nn::LanguageModel& model) {
@@ -140,6 +149,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
 
 Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> ranks)
     : config_(on_device_of_rank(config, ranks.get())),
+      arrangement_(arranged(config_, ranks.get())),
       device_(device_of(config_)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),

@@ -11,6 +11,7 @@
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
 #include "binade/ranks/sharded.h"
+#include "binade/train/arrangement.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/layer_recipes.h"
 #include "binade/train/leaf_sum.h"
@@ -100,7 +101,9 @@ class Trainer {
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }
   const amp::SkipStreak& skipped_in_a_row() const { return skipped_in_a_row_; }
+  // With the activations that were chosen.
   const Config& config() const { return config_; }
+  const Arrangement& arrangement() const { return arrangement_; }
   Device device() const { return device_; }
   // Whether the step has been captured as a graph.
   bool uses_graph() const { return graph_.captured(); }
@@ -159,6 +162,7 @@ class Trainer {
   StepResult read(const PendingStep& step);
 
   Config config_;
+  Arrangement arrangement_;
   Device device_;
   optim::Schedule schedule_;
   amp::AutocastState autocast_;

@@ -281,7 +281,7 @@ void expect_scales_of_amaxes(bool recompute) {
                .heads = 2,
                .vocab = 64,
                .context = 16,
-               .recompute = recompute,
+               .activations = nn::Activations::recompute(recompute),
                .seed = 3});
   optim::AdamW adam(model.parameters(), {.lr = 1e-3});
   for (uint64_t i = 0; i < 3; ++i) {

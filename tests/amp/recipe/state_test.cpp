@@ -19,7 +19,7 @@ std::vector<double> train(const Recipe& recipe, bool recompute, int64_t micro_ba
                  .heads = 2,
                  .vocab = 64,
                  .context = 16,
-                 .recompute = recompute,
+                 .activations = nn::Activations::recompute(recompute),
                  .seed = 3});
   optim::AdamW adam(model.parameters(), {.lr = 1e-3});
   for (int step = 0; step < steps; ++step) {

@@ -38,8 +38,8 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"precision", "fp8"},
                                       {"recipe", "delayed, margin = -3, head = true"},
                                       {"lr", "1.25e-7"},
-                                      {"recompute", "true"},
-                                      {"keep-activations", "2"},
+                                      {"memory", "24 GiB"},
+                                      {"activations", "keep = 2, lean"},
                                       {"nondeterministic", "true"},
                                       {"freeze", "embed*,blocks.0"},
                                       {"dropout", "0.25"},
@@ -52,8 +52,8 @@ TEST(Config, EveryKeySurvivesSaving) {
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.recipe[amp::Role::input].delayed().margin, -3);
   EXPECT_TRUE(config.recipe.has_head());
-  EXPECT_TRUE(config.recompute);
-  EXPECT_EQ(config.keep_activations, 2);
+  EXPECT_EQ(config.memory.bytes, int64_t{24} << 30);
+  EXPECT_EQ(config.activations, nn::Activations{.kept = 2});
   EXPECT_TRUE(config.nondeterministic);
   EXPECT_EQ(config.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
   EXPECT_EQ(config.dropout, 0.25);

@@ -88,6 +88,13 @@ const std::vector<Gpu>& devices() {
   return found;
 }
 
+int64_t free_memory(Device device) {
+  activate(device);
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<int64_t>(free);
+}
+
 void activate(Device device) {
   if (device.index == active) return;
   if (!source_installed || static_cast<size_t>(device.index) >= devices().size()) {

@@ -15,6 +15,8 @@ void check(cudaError_t status, std::string_view call);
 
 // All GPUs this process may use; empty if there is no driver or no GPU.
 const std::vector<Gpu>& devices();
+// Bytes of its memory that no process uses.
+int64_t free_memory(Device device);
 
 // Selects the device for later calls on this thread. Cheap if it is already selected.
 void activate(Device device);

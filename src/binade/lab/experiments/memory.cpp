@@ -31,7 +31,7 @@ MemoryResult::Mode forecast_memory(const MemoryMode& mode) {
   config.params = mode.params;
   config.residual = mode.residual;
   config.moments = mode.moments;
-  config.recompute = mode.recompute;
+  config.activations = nn::Activations::recompute(mode.recompute);
   config.batch = 8;
   const Forecast f = forecast(config);
   const auto count = static_cast<double>(f.parameter_count);

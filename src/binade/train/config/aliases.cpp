@@ -8,7 +8,7 @@ namespace {
 
 // Names in nanoGPT, Hugging Face's Trainer, Megatron, llm.c and launchers of ranks.
 constexpr std::pair<std::string_view, std::string_view> aliases[] = {
-    {"activation_checkpointing", "recompute"},
+    {"activation_checkpointing", "activations"},
     {"batch_size", "batch"},
     {"block_size", "context"},
     {"checkpoint_dir", "out"},
@@ -26,7 +26,7 @@ constexpr std::pair<std::string_view, std::string_view> aliases[] = {
     {"grad_accum", "accumulate"},
     {"grad_clip", "clip"},
     {"gradient_accumulation_steps", "accumulate"},
-    {"gradient_checkpointing", "recompute"},
+    {"gradient_checkpointing", "activations"},
     {"hidden_size", "width"},
     {"input", "data"},
     {"intermediate_size", "hidden"},

@@ -105,8 +105,7 @@ nn::LanguageModelConfig model_config(const Config& config) {
   model.tied_head = config.tied_head.value_or(model.tied_head);
   model.dropout = config.dropout;
   model.residual = config.residual;
-  model.recompute = config.recompute;
-  model.keep_activations = config.keep_activations;
+  model.activations = config.activations.value_or(nn::Activations());
   model.seed = static_cast<uint64_t>(config.seed);
   return model;
 }

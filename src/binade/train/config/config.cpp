@@ -18,6 +18,7 @@
 #include "binade/base/toml_text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/aliases.h"
+#include "binade/train/config/earlier_activations.h"
 #include "binade/train/config/earlier_recipe.h"
 #include "binade/train/config/numbers.h"
 #include "binade/train/config/presets.h"
@@ -45,6 +46,7 @@ struct Given {
   std::vector<Setting> settings;
   PrecisionOverrides overrides;
   EarlierKeys earlier;  // of [precision]
+  EarlierActivations earlier_activations;
   // Of overrides, by index.
   std::map<size_t, EarlierKeys> earlier_overrides;
 };
@@ -86,15 +88,19 @@ std::string expectation(const Key& key) {
         if constexpr (std::is_same_v<T, Text>) return "a text";
         if constexpr (std::is_same_v<T, List>) return "an array of texts";
         if constexpr (std::is_same_v<T, RecipeText>) return "the text of a recipe";
+        if constexpr (std::is_same_v<T, Spelled>) return std::string(field.expected);
         if constexpr (std::is_same_v<T, Choice>)
           return fmt::format("one of {}", fmt::join(field.names(), ", "));
       },
       key.field);
 }
 
-[[noreturn]] void refuse(const Setting& setting, const std::string& found) {
-  fail("config",
-       {.argument = setting.where, .expected = expectation(*setting.key), .found = found});
+[[noreturn]] void refuse(const Setting& setting, const std::string& found,
+                         const std::string& hint = "") {
+  fail("config", {.argument = setting.where,
+                  .expected = expectation(*setting.key),
+                  .found = found,
+                  .hint = hint});
 }
 
 // As TOML writes it: "1000.0".
@@ -163,6 +169,14 @@ class Assignment {
   void operator()(const RecipeText& field) {
     config_.*field.member =
         amp::parse_recipe(without_zeros(value<std::string>()), {.read_file = read_recipe_file});
+  }
+  void operator()(const Spelled& field) {
+    const auto* whole = std::get_if<int64_t>(&setting_.value);  // activations = 8
+    const std::string text = whole != nullptr ? std::to_string(*whole) : value<std::string>();
+    if (field.set(config_, text)) return;
+    const std::string likely = field.likely != nullptr ? field.likely(text) : "";
+    refuse(setting_, in_words(setting_.value),
+           likely.empty() ? "" : fmt::format("did you mean {}?", likely));
   }
   void operator()(const Choice& field) {
     if (!field.set(config_, value<std::string>())) refuse(setting_, in_words(setting_.value));
@@ -358,6 +372,23 @@ void read_earlier(const std::string& file, std::string_view name, const toml::no
   }
 }
 
+void read_earlier_activations(const std::string& where, std::string_view name,
+                              const toml::node& node, EarlierActivations& earlier) {
+  const bool is_switch = name == "recompute";
+  const auto flag = node.value_exact<bool>();
+  const auto count = node.value_exact<int64_t>();
+  if (is_switch ? !flag : !count || *count < 0)
+    fail("config", {.argument = fmt::format("{}: [train] {}", where, name),
+                    .expected = is_switch ? "true or false" : "a number of blocks",
+                    .found = "another value",
+                    .hint = "this key of an earlier version is now activations"});
+  if (is_switch) {
+    earlier.recompute = *flag;
+  } else {
+    earlier.keep_activations = *count;
+  }
+}
+
 void read_section(const std::string& file, std::string_view section, const toml::table& table,
                   Given& given) {
   for (const auto& [name, node] : table) {
@@ -368,6 +399,10 @@ void read_section(const std::string& file, std::string_view section, const toml:
     }
     if (section == "precision" && is_earlier_key(name.str())) {
       read_earlier(file, name.str(), node, given.earlier);
+      continue;
+    }
+    if (section == "train" && is_earlier_activations_key(name.str())) {
+      read_earlier_activations(where, name.str(), node, given.earlier_activations);
       continue;
     }
     const Key* key = find(section, name.str());
@@ -423,10 +458,9 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
 
 [[noreturn]] void refuse_option(std::string name) {
   const std::string option = "--" + name;
-  if (const auto now = recipe_option_for(option))
-    fail("config", {.argument = option,
-                    .expected = *now,
-                    .found = "an option that is now a field of the recipe"});
+  if (const auto now = replacement_of(option))
+    fail("config",
+         {.argument = option, .expected = *now, .found = "the option of an earlier version"});
   std::replace(name.begin(), name.end(), '-', '_');
   const Key* likely = likely_key(name);
   fail("config", {.argument = shortened(option, max_name),
@@ -455,8 +489,10 @@ bool sizes_are_given(const std::vector<Setting>& settings) {
   });
 }
 
-// Recipes that earlier versions wrote.
+// What earlier versions wrote in other words.
 void apply_earlier(const Given& given, Config& config) {
+  if (const auto text = activations_text(given.earlier_activations))
+    config.activations = nn::parse_activations(*text);
   if (!given.earlier.empty()) config.recipe = amp::parse_recipe(recipe_text(given.earlier));
   for (const auto& [index, keys] : given.earlier_overrides) {
     std::string& text = *config.overrides[index].recipe;
@@ -495,6 +531,11 @@ Config resolved(const Given& given) {
 
 }  // namespace
 
+std::optional<std::string> replacement_of(std::string_view option) {
+  const auto now = recipe_option_for(option);
+  return now ? now : activations_option_for(option);
+}
+
 std::string value_text(const Key& key, const Config& config) {
   return std::visit(
       [&config](const auto& field) -> std::string {
@@ -508,6 +549,8 @@ std::string value_text(const Key& key, const Config& config) {
           for (const std::string& one : config.*field.member)
             text += (text.empty() ? "" : ", ") + toml_string(one);
           return "[" + text + "]";
+        } else if constexpr (std::is_same_v<T, Spelled>) {
+          return toml_string(field.get(config));
         } else if constexpr (std::is_same_v<T, RecipeText>) {
           return toml_string(amp::to_text(config.*field.member));
         } else if constexpr (std::is_same_v<T, Real>) {

@@ -11,7 +11,9 @@
 
 #include "binade/data/tokenizer.h"
 #include "binade/io/path.h"
+#include "binade/nn/activations.h"
 #include "binade/train/config/choices.h"
+#include "binade/train/config/memory_budget.h"
 #include "binade/train/config/overrides.h"
 
 namespace binade::train {
@@ -55,8 +57,8 @@ struct Config {
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
   double dropout = 0;
   std::vector<std::string> freeze;  // patterns of parameters' names
-  bool recompute = false;
-  int64_t keep_activations = 0;
+  MemoryBudget memory;
+  std::optional<nn::Activations> activations;  // none: the most that fit the memory
   GraphMode graph = GraphMode::automatic;
   bool nondeterministic = false;
   int64_t seed = 0, threads = 0;
@@ -113,7 +115,15 @@ struct Choice {
 struct RecipeText {
   amp::Recipe Config::*member;
 };
-using Field = std::variant<Switch, Whole, Real, Text, List, Choice, RecipeText>;
+// A value with a text form of its own.
+struct Spelled {
+  std::string (*get)(const Config& config);
+  bool (*set)(Config& config, std::string_view text);  // false if the text means nothing
+  std::string_view expected, placeholder;
+  // What may have been meant by a text that means nothing; empty: no idea.
+  std::string (*likely)(std::string_view text) = nullptr;
+};
+using Field = std::variant<Switch, Whole, Real, Text, List, Choice, RecipeText, Spelled>;
 
 // One key: all that reading TOML, the command line, --help, saving and messages need to know of it.
 struct Key {
@@ -129,6 +139,9 @@ std::span<const Key> keys();
 std::string option_name(const Key& key);
 // The placeholder in --help: "N", "X", "TEXT", "A,B", "NAME|FILE" or "a|b|c"; empty for a switch.
 std::string value_name(const Key& key);
+// What says now what an option of an earlier version said ("--activations recompute"); none for
+// other options.
+std::optional<std::string> replacement_of(std::string_view option);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);
 

@@ -31,6 +31,35 @@ constexpr Choice choice = {
           return found.has_value();
         }};
 
+constexpr Spelled activations = {
+    .get = [](const C& config) -> std::string {
+      return config.activations ? nn::to_text(*config.activations) : "auto";
+    },
+    .set =
+        [](C& config, std::string_view text) {
+          config.activations = nn::parse_activations(text);
+          return config.activations || text == "auto";
+        },
+    .expected =
+        "auto, keep, lean, recompute, a number of blocks to keep, or both: 'keep = 8, lean = 4'",
+    .placeholder = "auto|keep|N|lean|recompute"};
+
+constexpr Spelled memory = {
+    .get = [](const C& config) { return to_text(config.memory); },
+    .set =
+        [](C& config, std::string_view text) {
+          const auto budget = parse_budget(text);
+          config.memory = budget.value_or(MemoryBudget{});
+          return budget.has_value();
+        },
+    .expected = "auto, least, or a size with its unit, such as 16GB or 24GiB",
+    .placeholder = "auto|SIZE|least",
+    .likely =
+        [](std::string_view text) {
+          const std::string in_gb = std::string(text) + "GB";
+          return parse_bytes(in_gb) ? in_gb : "";
+        }};
+
 constexpr Key all_keys[] = {
     {"data", "data", Text{&C::data},
      "Training text: a file (.txt, .jsonl, also .gz or .zst), a folder, a token file (.bin) or a "
@@ -111,11 +140,12 @@ constexpr Key all_keys[] = {
     {"train", "freeze", List{&C::freeze},
      "Parameters that are not trained, by name: a pattern with * and ?, or a module and all below "
      "it, such as embedding or blocks.0"},
-    {"train", "recompute", Switch{&C::recompute},
-     "Recompute blocks in backward instead of keeping their activations"},
-    {"train", "keep_activations", Whole{&C::keep_activations, 0, most_of_a_size},
-     "Blocks whose activation functions and quantized data a GPU keeps for the backward instead of "
-     "computing them again: faster, more memory. CPUs always keep them"},
+    {"train", "memory", memory,
+     "Memory of the device that the run may take; auto: what is free. Of arrangements with the "
+     "same bits the fastest that fits is taken; least: the one that takes the least"},
+    {"train", "activations", activations,
+     "What blocks keep for the backward: everything, everything in N blocks while the others run "
+     "again, or nothing; auto: as much as fits the memory. lean: what costs much to compute"},
     {"train", "graph", choice<&C::graph, graph_names>,
      "Whether a GPU's steps are captured as a graph and replayed; auto: if launching kernels takes "
      "a good part of a step's time"},
@@ -197,6 +227,7 @@ std::string value_name(const Key& key) {
         using T = std::decay_t<decltype(field)>;
         if constexpr (std::is_same_v<T, Choice>)
           return fmt::format("{}", fmt::join(field.names(), "|"));
+        if constexpr (std::is_same_v<T, Spelled>) return std::string(field.placeholder);
         return std::is_same_v<T, Whole>        ? "N"
                : std::is_same_v<T, Real>       ? "X"
                : std::is_same_v<T, Text>       ? "TEXT"

@@ -26,6 +26,7 @@ bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
 // A folder's model may have SwiGLU, too.
 bool has_swiglu(const Config& c) { return is_llama(c) || !c.init_from.empty(); }
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
+bool chooses_activations(const Config& c) { return !c.activations; }
 bool has_lora(const Config& c) { return c.lora_rank > 0; }
 bool has_moments(const Config& c) { return c.optimizer != OptimizerKind::adafactor; }
 bool starts_anew(const Config& c) { return c.init_from.empty(); }
@@ -41,7 +42,7 @@ constexpr Conditional conditionals[] = {
     {"moments", has_moments, "with --optimizer adafactor"},
     {"beta1", has_moments, "with --optimizer adafactor"},
     {"beta2", has_moments, "with --optimizer adafactor"},
-    {"keep_activations", is_on_gpu, "without a GPU"},
+    {"memory", chooses_activations, "with --activations"},
     {"graph", is_on_gpu, "without a GPU"},
     {"nondeterministic", is_on_gpu, "without a GPU"},
 };

@@ -1,0 +1,150 @@
+#include "binade/train/arrangement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "binade/base/error.h"
+#include "binade/train/config/component_options.h"
+#include "binade/train/device_memory.h"
+#include "binade/train/forecast.h"
+#include "binade/train/progress.h"
+
+namespace binade::train {
+namespace {
+
+// Of free memory, the share that a run may take: layer statistics, libraries and other processes
+// need some, and a forecast may err by a few percent.
+constexpr double share_of_free = 0.9;
+
+// All arrangements from the one that takes the least memory, rung 0, to the fastest. Lean blocks
+// differ from others on GPUs only.
+class Ladder {
+ public:
+  explicit Ladder(const Config& config)
+      : layers_(config.layers), has_lean_(device_of(config).is_cuda()) {}
+
+  int64_t top() const { return has_lean_ ? 2 * layers_ : layers_; }
+  nn::Activations operator[](int64_t rung) const {
+    if (rung == top()) return nn::Activations::keep();
+    if (!has_lean_) return {.kept = rung, .lean = 0};
+    return {.kept = std::max<int64_t>(rung - layers_, 0),
+            .lean = rung < layers_ ? rung : nn::Activations::all};
+  }
+
+ private:
+  int64_t layers_;
+  bool has_lean_;
+};
+
+// Peak memory of a run: of its steps and, on a CPU, of the copy that checkpoints are written from.
+int64_t run_peak(Config config, const nn::Activations& activations,
+                 const ranks::Communicator* ranks) {
+  config.activations = activations;
+  const auto others = ranks != nullptr ? ranks::simulated(ranks->rank(), ranks->size()) : nullptr;
+  const memory::Statistics memory = forecast_memory(config, others);
+  int64_t bytes = memory.peak_reserved;
+  if (device_of(config).is_cpu() && config.checkpoint_every > 0) {
+    for (const auto category : {memory::Category::parameters, memory::Category::optimizer})
+      bytes += memory.live[static_cast<size_t>(category)];
+  }
+  return bytes;
+}
+
+int64_t smallest_of(int64_t own, ranks::Communicator* ranks) {
+  if (ranks == nullptr) return own;
+  int64_t smallest = own;
+  for (const std::string& text : ranks->all_gather_text("memory", std::to_string(own)))
+    smallest = std::min<int64_t>(smallest, std::stoll(text));
+  return smallest;
+}
+
+int64_t largest_of(int64_t own, ranks::Communicator* ranks) { return -smallest_of(-own, ranks); }
+
+int64_t budget_of(const Config& config, ranks::Communicator* ranks) {
+  if (config.memory.kind == MemoryBudget::Kind::bytes) return config.memory.bytes;
+  // Ranks of a machine share its memory; each has a GPU of its own.
+  const Device device = device_of(config);
+  const int local = ranks != nullptr && device.is_cpu() ? ranks->local_size() : 1;
+  const auto own = static_cast<double>(free_memory(device)) * share_of_free / local;
+  return smallest_of(static_cast<int64_t>(own), ranks);
+}
+
+[[noreturn]] void refuse(const Arrangement& least, const Config& config) {
+  std::string hint = "use a smaller batch or a smaller model";
+  for (const std::string& saving : savings(least, config)) hint += "; " + saving;
+  fail("train", {.argument = "--memory " + to_text(config.memory),
+                 .expected = fmt::format("at least {}, with all activations computed again",
+                                         bytes_text(least.peak)),
+                 .found = bytes_text(least.budget),
+                 .hint = hint});
+}
+
+}  // namespace
+
+Arrangement arrange(const Config& config, ranks::Communicator* ranks) {
+  const Ladder ladder(config);
+  const auto arranged = [&](int64_t rung, int64_t budget) {
+    return Arrangement{.activations = ladder[rung],
+                       .peak = largest_of(run_peak(config, ladder[rung], ranks), ranks),
+                       .budget = budget};
+  };
+  if (config.memory.kind == MemoryBudget::Kind::least) return arranged(0, budget_of(config, ranks));
+  const int64_t budget = budget_of(config, ranks);
+  Arrangement best = arranged(ladder.top(), budget);
+  if (best.fits()) return best;
+  // Memory grows with the rung: halve what is between one that fits and one that does not.
+  best = arranged(0, budget);
+  if (!best.fits()) {
+    if (config.memory.kind == MemoryBudget::Kind::bytes) refuse(best, config);
+    return best;
+  }
+  for (int64_t good = 0, bad = ladder.top(); bad - good > 1;) {
+    const int64_t middle = (good + bad) / 2;
+    const Arrangement next = arranged(middle, budget);
+    (next.fits() ? good : bad) = middle;
+    if (next.fits()) best = next;
+  }
+  return best;
+}
+
+std::string describe(const Arrangement& arrangement, const Config& config) {
+  const auto [kept, lean] = arrangement.activations;
+  const int64_t all = config.layers, whole = std::min(kept, all),
+                light = std::min(lean, all - whole), again = all - whole - light;
+  std::string blocks;
+  const auto add = [&](int64_t count, const char* what) {
+    if (count == 0) return;
+    blocks += fmt::format("{}{} {}", blocks.empty() ? "" : ", ",
+                          count == all ? "all" : fmt::format("{} of {}", count, all), what);
+  };
+  add(whole, "blocks keep their activations");
+  add(light, "blocks keep what costs much to compute");
+  add(again, "blocks run again in the backward");
+  return fmt::format("memory: {}{}; {}", bytes_text(arrangement.peak),
+                     arrangement.budget > 0 ? " of " + bytes_text(arrangement.budget) : "", blocks);
+}
+
+std::vector<std::string> savings(const Arrangement& arrangement, const Config& config) {
+  if (arrangement.activations == nn::Activations::keep()) return {};
+  std::vector<std::string> offers;
+  const auto offer = [&](const char* options, const std::function<void(Config&)>& change) {
+    Config other = config;
+    change(other);
+    const int64_t saved = arrangement.peak - run_peak(other, arrangement.activations, nullptr);
+    if (saved > arrangement.peak / 100)
+      offers.push_back(fmt::format("{} would save {}", options, bytes_text(saved)));
+  };
+  const bool has_moments =
+      config.optimizer == OptimizerKind::adamw || config.optimizer == OptimizerKind::muon;
+  if (has_moments && config.moments != DType::u8 && config.lora_rank == 0)
+    offer("--moments 8bit", [](Config& c) { c.moments = DType::u8; });
+  const bool in_bf16 =
+      config.precision == Precision::bf16 || config.precision == Precision::quantized;
+  if (in_bf16 && config.params != ParameterStorage::split && config.lora_rank == 0)
+    offer("--params split", [](Config& c) { c.params = ParameterStorage::split; });
+  return offers;
+}
+
+}  // namespace binade::train
