@@ -388,7 +388,7 @@ def toml():
     tm("lr_inf", "[train]\nlr = inf\n", "found inf")
     tm("lr_negative", "[train]\nlr = -0.1\n", "found -0.1")
     tm("schedule_unknown", '[train]\nschedule = "cosinus"\n', "one of constant, linear", 'found "cosinus"')
-    tm("recompute_a_number", "[train]\nrecompute = 1\n", "true or false, found 1")
+    tm("recompute_a_number", "[train]\nrecompute = 1\n", "true or false, found another value")
     tm("warmup_past_the_end", "[train]\nsteps = 10\nwarmup = 11\n", "[train] warmup", "at most the 10 steps, found 11")
     tm("heads_that_do_not_divide", "[model]\nheads = 3\n", "[model] heads", "a divisor of the width 128, found 3")
     tm("kv_heads_that_do_not_divide", '[model]\nmodel = "llama"\nkv_heads = 3\n', "[model] kv_heads", "divisor of heads, 4")

@@ -97,6 +97,7 @@ constexpr Covered covered[] = {
     {"optim/plateau", "optim/golden"},
     {"optim/rmsprop", "optim/every_optimizer"},
     {"optim/sgd", "optim/optimizer"},
+    {"train/config/earlier_activations", "train/config/config"},
     {"train/config/aliases", "train/config/config"},
     {"train/config/numbers", "train/config/config"},
     {"train/config/config_keys", "train/config/config"},

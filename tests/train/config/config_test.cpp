@@ -183,6 +183,17 @@ struct Bad {
   const char* message;
 };
 
+TEST(Config, ActivationsHadOtherKeys) {
+  const auto of = [](const std::string& keys) {
+    return resolve_text("[train]\n" + keys, "earlier.toml").activations;
+  };
+  EXPECT_EQ(of("recompute = false\nkeep_activations = 0\n"), std::nullopt);
+  EXPECT_EQ(of("recompute = true\nkeep_activations = 3\n"), nn::Activations::recompute());
+  EXPECT_EQ(of("recompute = false\nkeep_activations = 3\n"), nn::Activations{.kept = 3});
+  EXPECT_EQ(of("recompute = true\nactivations = \"keep\"\n"), nn::Activations::keep());
+  EXPECT_EQ(of("activations = 2\n"), (nn::Activations{.kept = 2, .lean = 0}));
+}
+
 TEST(Config, TheSectionOfRanksHadAnotherName) {
   const Config config =
       resolve_text("[dist]\nstage = 3\nreduce_dtype = \"bf16\"\n", "earlier.toml");
@@ -230,7 +241,14 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nschedule = \"cosinus\"",
        "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
       {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu, cuda"},
-      {"[train]\nrecompute = 1", "expected true or false, found 1"},
+      {"[train]\nrecompute = 1",
+       "[train] recompute: expected true or false, found another value; this key of an earlier "
+       "version is now activations"},
+      {"[train]\nactivations = \"all\"",
+       "expected auto, keep, lean, recompute, a number of blocks"},
+      {"[train]\nactivations = true", "found true"},
+      {"[train]\nmemory = \"16\"", "such as 16GB or 24GiB, found \"16\"; did you mean 16GB?"},
+      {"[train]\nmemory = 16", "found 16; did you mean 16GB?"},
       {"[train]\nwarmup = 3000", "[train] warmup: expected at most the 1600 steps, found 3000"},
       {"[train]\nthreads = 5000", "[train] threads"},
       {"[train]\nseed = -1", "[train] seed"},

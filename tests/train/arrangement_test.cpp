@@ -1,0 +1,150 @@
+#include "binade/train/arrangement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "binade/tensor/memory.h"
+#include "binade/train/trainer.h"
+#include "support/values.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Activations are most of its memory.
+Config deep_config(const std::string& precision = "bf16") {
+  Config config = small_config(precision);
+  config.layers = 6;
+  config.batch = 16;
+  config.checkpoint_every = 0;
+  return config;
+}
+
+Config with_bytes(Config config, int64_t bytes) {
+  config.memory = {.kind = MemoryBudget::Kind::bytes, .bytes = bytes};
+  return config;
+}
+
+// Bytes that the steps of a run hold at their peak, as the allocator counts them.
+int64_t measured(Config config, const nn::Activations& activations) {
+  config.activations = activations;
+  const int64_t before = memory::allocated();
+  Trainer trainer(config);
+  memory::reset_peak();
+  for (int i = 0; i < 3; ++i) trainer.step(small_tokens());
+  return memory::statistics().peak - before;
+}
+
+TEST(Arrangement, KeepsEverythingThatFits) {
+  const Arrangement found = arrange(deep_config(), nullptr);
+  EXPECT_EQ(found.activations, nn::Activations::keep());
+  EXPECT_GT(found.budget, 0);  // what is free on this machine
+  EXPECT_TRUE(found.fits());
+  EXPECT_TRUE(savings(found, deep_config()).empty());
+}
+
+// Between two arrangements' peaks, the smaller one is taken: its steps stay within the budget, and
+// those of the next one would not.
+TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
+  const Config config = deep_config();
+  int64_t least = 0;
+  std::vector<int64_t> kept;
+  for (const double share : {0.02, 0.3, 0.55, 0.8, 0.98}) {
+    const int64_t low = arrange(with_bytes(config, int64_t{1} << 40), nullptr).peak;
+    Config smallest = config;
+    smallest.memory.kind = MemoryBudget::Kind::least;
+    least = arrange(smallest, nullptr).peak;
+    const auto budget = least + static_cast<int64_t>(share * static_cast<double>(low - least));
+    const Arrangement found = arrange(with_bytes(config, budget), nullptr);
+    EXPECT_LE(found.peak, budget);
+    EXPECT_LE(measured(config, found.activations), budget) << share;
+    kept.push_back(found.activations.kept);
+    if (kept.back() < config.layers - 1) {
+      const nn::Activations more{.kept = kept.back() + 1, .lean = 0};
+      Config fixed = config;
+      fixed.activations = more;
+      EXPECT_GT(measured(config, more), 0.97 * static_cast<double>(budget)) << share;
+    }
+  }
+  EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
+  EXPECT_EQ(kept.front(), 0);
+  EXPECT_GE(kept.back(), 4);
+}
+
+TEST(Arrangement, RefusesBytesThatNoArrangementFits) {
+  const Config config = with_bytes(deep_config(), 100'000);
+  EXPECT_THAT(test::error_of([&] { arrange(config, nullptr); }),
+              AllOf(HasSubstr("--memory 100kB: expected at least "),
+                    HasSubstr("with all activations computed again, found 100 kB"),
+                    HasSubstr("--moments 8bit would save ")));
+}
+
+TEST(Arrangement, TakesTheLeastIfAsked) {
+  Config config = deep_config();
+  config.memory.kind = MemoryBudget::Kind::least;
+  EXPECT_EQ(arrange(config, nullptr).activations, nn::Activations::recompute());
+  EXPECT_LT(measured(config, nn::Activations::recompute()),
+            measured(config, nn::Activations::keep()) / 2);
+}
+
+TEST(Arrangement, SaysWhatBlocksKeep) {
+  Config config = deep_config();
+  const auto text = [&](const nn::Activations& activations) {
+    return describe({activations, 7'600'000, 8'000'000}, config);
+  };
+  EXPECT_EQ(text(nn::Activations::keep()),
+            "memory: 7.6 MB of 8.0 MB; all blocks keep their activations");
+  EXPECT_EQ(text({.kept = 2, .lean = 0}),
+            "memory: 7.6 MB of 8.0 MB; 2 of 6 blocks keep their activations, 4 of 6 blocks run "
+            "again in the backward");
+  EXPECT_EQ(text({.kept = 1}),
+            "memory: 7.6 MB of 8.0 MB; 1 of 6 blocks keep their activations, 5 of 6 blocks keep "
+            "what costs much to compute");
+  EXPECT_EQ(text(nn::Activations::recompute()),
+            "memory: 7.6 MB of 8.0 MB; all blocks run again in the backward");
+}
+
+// What an offered setting saves is what the allocator saves.
+TEST(Arrangement, OffersWhatWouldSaveMemory) {
+  Config config = deep_config();
+  config.batch = 1;
+  const Arrangement tight{nn::Activations::recompute(),
+                          measured(config, nn::Activations::recompute()), 1};
+  const std::vector<std::string> offers = savings(tight, config);
+  ASSERT_EQ(offers.size(), 2u);
+  EXPECT_THAT(offers[0], HasSubstr("--moments 8bit would save "));
+  EXPECT_THAT(offers[1], HasSubstr("--params split would save "));
+  config.moments = DType::u8;
+  EXPECT_EQ(savings(tight, config).size(), 1u);
+}
+
+// Blocks of every kind in one model, with dropout, whose masks a second run must draw again.
+TEST(Arrangement, ChangesNoBit) {
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+    Config config = deep_config(precision);
+    config.batch = 2;
+    config.accumulate = 2;
+    config.dropout = 0.25;
+    std::vector<std::vector<double>> all;
+    for (const nn::Activations& activations :
+         {nn::Activations::keep(), nn::Activations{}, nn::Activations{.kept = 2, .lean = 0},
+          nn::Activations{.kept = 1, .lean = 2}, nn::Activations::recompute()}) {
+      config.activations = activations;
+      Trainer trainer(config);
+      std::vector<double> values;
+      for (int i = 0; i < 3; ++i) values.push_back(trainer.step(small_tokens()).loss);
+      for (const Tensor& weight : trainer.model().parameters()) {
+        const std::vector<double> one = to_vector(weight);
+        values.insert(values.end(), one.begin(), one.end());
+      }
+      all.push_back(std::move(values));
+    }
+    for (const auto& values : all) EXPECT_EQ(values, all[0]) << precision;
+  }
+}
+
+}  // namespace
+}  // namespace binade::train
