@@ -63,9 +63,11 @@ constexpr Mistyped mistyped[] = {
      "mean --ranks?"},
     {"plan --per-node 2", "plan: --per-node requires --ranks; see '"},
     {"plan --memory 16",
-     "plan: --memory: expected a size with its unit, such as 16GB or 24GiB, "
-     "found '16'; did you mean --memory 16GB?"},
-    {"plan --memory 16XB", "found '16XB'"},
+     "config: --memory: expected auto, least, or a size with its unit, such as 16GB or 24GiB, "
+     "found \"16\"; did you mean --memory 16GB?"},
+    {"plan --memory 16XB", "found \"16XB\""},
+    {"train --recompute", "train: --recompute: expected --activations recompute, found the option"},
+    {"train --activations none", "expected auto, keep, lean, recompute, a number of blocks"},
     {"plan --memory", "plan: --memory: expected a value after it, found none"},
     {"plan --ranks many", "plan: --ranks: expected a whole number from 1 to 4096, found 'many'"},
     {"generate --promtp hi",

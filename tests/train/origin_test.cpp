@@ -88,7 +88,7 @@ TEST(Origin, ListsSettingsThatChangeBits) {
   after.activations = nn::Activations::recompute();
   after.steps = 9;
   EXPECT_THAT(changes_of(before, after),
-              ElementsAre("(keep 2 -> 7)", "(out  -> elsewhere)", "(recompute false -> true)",
+              ElementsAre("(keep 2 -> 7)", "(out  -> elsewhere)", "(activations auto -> recompute)",
                           "(steps 6 -> 9)", "(threads 0 -> 3)"));
   before = after;
   after.batch = 5;

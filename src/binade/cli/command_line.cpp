@@ -11,8 +11,8 @@
 #include "binade/base/suggestion.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
 #include "binade/train/config/aliases.h"
-#include "binade/train/config/earlier_recipe.h"
 
 namespace binade::cli {
 namespace {
@@ -116,7 +116,8 @@ class CommandLine {
   void take_option(const Typed& typed) {
     const CLI::Option* option = command_->get_option_no_throw(typed.name);
     if (option == nullptr) refuse_option(*command_, typed.name);
-    const bool is_help = option == command_->get_help_ptr() || typed.name == "--version";
+    const bool is_help =
+        option == command_->get_help_ptr() || typed.name == "--version" || typed.name == help_all;
     if (is_help) {
       done_ = true;
       return;

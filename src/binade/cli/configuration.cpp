@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "binade/base/error.h"
+#include "binade/cli/command_line.h"
 #include "binade/cli/values.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
@@ -72,7 +73,22 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
       "CONFIG", arguments.file,
       "TOML file with the same keys in sections, such as [train] steps = 1600; options "
       "override it");
-  for (const train::Key& key : train::keys()) add_key(command, key, {}, arguments.options);
+  // CLI11's help leaves out options without a group.
+  auto rare = std::make_shared<std::vector<std::pair<CLI::Option*, std::string>>>();
+  for (const train::Key& key : train::keys()) {
+    CLI::Option* option = add_key(command, key, {}, arguments.options);
+    if (train::is_common(key)) continue;
+    rare->emplace_back(option, option->get_group());
+    option->group("");
+  }
+  command.footer(fmt::format("{} more options, for the few who need them: {} --help-all",
+                             rare->size(), full_name(command)));
+  const auto show_all = [rare, &command] {
+    for (const auto& [option, group] : *rare) option->group(group);
+    command.footer("");
+    throw CLI::CallForHelp();
+  };
+  command.add_flag_callback(help_all, show_all, "Print this help with every option and exit");
 }
 
 train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults,

@@ -15,7 +15,11 @@ struct ConfigArguments {
   std::shared_ptr<GivenOptions> options = std::make_shared<GivenOptions>();
 };
 
-// Adds CONFIG and one option for each key of the configuration; `arguments` must outlive `command`.
+// Prints the help with every option.
+constexpr const char* help_all = "--help-all";
+
+// Adds CONFIG, one option for each key of the configuration and --help-all, which shows those that
+// few need; `arguments` must outlive `command`.
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
 // The complete configuration. `defaults` come before the file and the options. Of a run to resume,

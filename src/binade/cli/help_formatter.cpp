@@ -59,6 +59,11 @@ std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) con
   return wrapped(usage, margin, width_) + "\n";
 }
 
+std::string HelpFormatter::make_footer(const CLI::App* app) const {
+  const std::string footer = app->get_footer();
+  return footer.empty() ? "" : "\n" + wrapped(footer, 0, width_) + "\n";
+}
+
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   return entry(make_option_name(option, is_positional) + make_option_opts(option),
                make_option_desc(option));

@@ -9,16 +9,15 @@
 
 namespace binade::cli {
 
-void add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
-             const std::shared_ptr<GivenOptions>& given) {
+CLI::Option* add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
+                     const std::shared_ptr<GivenOptions>& given) {
   const std::string option = train::option_name(key), name = option.substr(2), help(key.help),
                     group = "[" + std::string(key.section) + "]";
   if (train::value_name(key).empty()) {
-    command
+    return command
         .add_flag_callback(
             option, [given, name] { given->emplace_back(name, "true"); }, help)
         ->group(group);
-    return;
   }
   const auto* list = std::get_if<train::List>(&key.field);
   const std::string alone(list == nullptr ? "" : list->alone);
@@ -32,6 +31,7 @@ void add_key(CLI::App& command, const train::Key& key, const train::Config& defa
                            ->default_str(usual)
                            ->group(group);
   if (!alone.empty()) added->expected(0, 1);
+  return added;
 }
 
 void print_warnings(const std::vector<std::string>& sentences) {

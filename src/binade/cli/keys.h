@@ -15,8 +15,8 @@ using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 
 // Adds the option of one key of the configuration, which appends to `given`; --help shows its value
 // in `defaults`.
-void add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
-             const std::shared_ptr<GivenOptions>& given);
+CLI::Option* add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
+                     const std::shared_ptr<GivenOptions>& given);
 
 // Prints sentences about settings (train/config/warnings.h) to stderr, which may be closed.
 void print_warnings(const std::vector<std::string>& sentences);

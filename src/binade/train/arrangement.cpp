@@ -18,13 +18,15 @@ namespace {
 // need some, and a forecast may err by a few percent.
 constexpr double share_of_free = 0.9;
 
-// All arrangements from the one that takes the least memory, rung 0, to the fastest. Lean blocks
-// differ from others on GPUs only.
+// All arrangements from the one that takes the least memory to the fastest. Even the first keeps
+// the last block's activations, with which the backward begins in any case. Lean blocks differ from
+// others on GPUs only.
 class Ladder {
  public:
   explicit Ladder(const Config& config)
       : layers_(config.layers), has_lean_(device_of(config).is_cuda()) {}
 
+  static constexpr int64_t bottom = 1;
   int64_t top() const { return has_lean_ ? 2 * layers_ : layers_; }
   nn::Activations operator[](int64_t rung) const {
     if (rung == top()) return nn::Activations::keep();
@@ -90,17 +92,17 @@ Arrangement arrange(const Config& config, ranks::Communicator* ranks) {
                        .peak = largest_of(run_peak(config, ladder[rung], ranks), ranks),
                        .budget = budget};
   };
-  if (config.memory.kind == MemoryBudget::Kind::least) return arranged(0, budget_of(config, ranks));
-  const int64_t budget = budget_of(config, ranks);
+  const bool least = config.memory.kind == MemoryBudget::Kind::least;
+  const int64_t budget = least ? arranged(Ladder::bottom, 0).peak : budget_of(config, ranks);
   Arrangement best = arranged(ladder.top(), budget);
   if (best.fits()) return best;
   // Memory grows with the rung: halve what is between one that fits and one that does not.
-  best = arranged(0, budget);
+  best = arranged(Ladder::bottom, budget);
   if (!best.fits()) {
     if (config.memory.kind == MemoryBudget::Kind::bytes) refuse(best, config);
     return best;
   }
-  for (int64_t good = 0, bad = ladder.top(); bad - good > 1;) {
+  for (int64_t good = Ladder::bottom, bad = ladder.top(); bad - good > 1;) {
     const int64_t middle = (good + bad) / 2;
     const Arrangement next = arranged(middle, budget);
     (next.fits() ? good : bad) = middle;

@@ -84,12 +84,15 @@ Config on_device_of_rank(Config config, const ranks::Communicator* ranks) {
 }
 
 // Chooses the activations that blocks keep, unless the configuration has them or it is a forecast.
-Arrangement arranged(Config& config, ranks::Communicator* ranks) {
+Arrangement arranged(const Config& config, ranks::Communicator* ranks) {
   const bool chooses = !config.activations && !device_of(config).is_meta();
-  const Arrangement result = chooses ? arrange(config, ranks)
-                                     : Arrangement{config.activations.value_or(nn::Activations())};
-  config.activations = result.activations;
-  return result;
+  return chooses ? arrange(config, ranks)
+                 : Arrangement{config.activations.value_or(nn::Activations())};
+}
+
+Config with_activations(Config config, const nn::Activations& activations) {
+  config.activations = activations;
+  return config;
 }
 
 // Whether steps on packed documents read their offsets, which change with every step, on the device
@@ -154,7 +157,7 @@ Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> rank
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       recipes_(recipe_state(config)),
-      model_(make_model(config_, placement(config_))),
+      model_(make_model(with_activations(config_, arrangement_.activations), placement(config_))),
       ranks_(std::move(ranks)),
       optimizer_(new_optimizer()),
       scaler_(scaler_options(config_)),

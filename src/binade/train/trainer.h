@@ -101,8 +101,8 @@ class Trainer {
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }
   const amp::SkipStreak& skipped_in_a_row() const { return skipped_in_a_row_; }
-  // With the activations that were chosen.
   const Config& config() const { return config_; }
+  // The activations that the configuration has, or that were chosen.
   const Arrangement& arrangement() const { return arrangement_; }
   Device device() const { return device_; }
   // Whether the step has been captured as a graph.

@@ -209,7 +209,7 @@ TEST(Config, RefusesBadFiles) {
        "bad.toml, line 2: expected a known key, found [train] stpes; did you mean [train] steps?"},
       {"[model]\nlayer = 3", "did you mean [model] layers?"},
       {"[train]\nlearning_rate = 3", "did you mean [train] lr?"},
-      {"[train]\nfrobnicate = 3", "found [train] frobnicate; 'binade train --help' lists all"},
+      {"[train]\nfrobnicate = 3", "found [train] frobnicate; 'binade train --help-all' lists all"},
       {"[train]\nsteps = 1e3", "a whole number from 1 to 1000000000, found 1000.0"},
       {"[precision]\nrecip = \"mx\"", "did you mean [precision] recipe?"},
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},

@@ -176,7 +176,7 @@ class Assignment {
     if (field.set(config_, text)) return;
     const std::string likely = field.likely != nullptr ? field.likely(text) : "";
     refuse(setting_, in_words(setting_.value),
-           likely.empty() ? "" : fmt::format("did you mean {}?", likely));
+           likely.empty() ? "" : fmt::format("did you mean {}{}?", option_before(), likely));
   }
   void operator()(const Choice& field) {
     if (!field.set(config_, value<std::string>())) refuse(setting_, in_words(setting_.value));
@@ -189,6 +189,11 @@ class Assignment {
     if (found == nullptr)
       refuse(setting_, setting_.typed.empty() ? in_words(setting_.value) : setting_.typed);
     return *found;
+  }
+
+  // "--memory " of a setting on the command line.
+  std::string option_before() const {
+    return setting_.where.starts_with("--") ? setting_.where + " " : "";
   }
 
   // The system would end a path at a zero byte.
@@ -262,7 +267,7 @@ std::string line_of(const std::string& file, const toml::node& node) {
         .expected = "a known key",
         .found = written,
         .hint = likely != nullptr ? "did you mean " + full_name(*likely) + "?"
-                                  : std::string("'binade train --help' lists all by section")});
+                                  : std::string("'binade train --help-all' lists all by section")});
 }
 
 // One entry of a [[precision.override]] table.

@@ -215,6 +215,41 @@ constexpr Key all_keys[] = {
 
 std::span<const Key> keys() { return all_keys; }
 
+bool is_common(const Key& key) {
+  // Of each section, what is for the few.
+  constexpr std::pair<std::string_view, std::string_view> rare[] = {
+      {"model", "architecture"},
+      {"model", "tied_head"},
+      {"model", "norm_eps"},
+      {"model", "rope_theta"},
+      {"precision", "residual"},
+      {"precision", "gradients"},
+      {"precision", "precision_plan"},
+      {"precision", "scale_init"},
+      {"precision", "scale_growth_interval"},
+      {"train", "beta1"},
+      {"train", "beta2"},
+      {"train", "freeze"},
+      {"train", "activations"},
+      {"train", "graph"},
+      {"train", "nondeterministic"},
+      {"lora", "alpha"},
+      {"lora", "dropout"},
+      {"lora", "targets"},
+      {"ranks", "reduce_dtype"},
+      {"ranks", "order"},
+      {"ranks", "timeout"},
+      {"run", "eval_batches"},
+      {"run", "log_every"},
+      {"run", "keep"},
+      {"run", "sample"},
+      {"run", "layer_stats"},
+      {"run", "layer_stats_modules"},
+      {"run", "start_over"},
+      {"run", "allow_changes"}};
+  return std::ranges::find(rare, std::pair(key.section, key.name)) == std::end(rare);
+}
+
 std::string option_name(const Key& key) {
   std::string name = (key.section == "lora" ? "--lora-" : "--") + std::string(key.name);
   std::replace(name.begin(), name.end(), '_', '-');
