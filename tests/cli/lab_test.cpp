@@ -178,7 +178,7 @@ TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
   const std::pair<const char*, const char*> cases[] = {
       {"lab no-such", "no-such"},
       {"lab formats --out /dev/null/x", "/dev/null/x"},
-      {"plan --memory plenty", "'plenty'"},
+      {"plan --memory plenty", "\"plenty\""},
       {"plan --memory -1GB", "--memory"},
       {"plan --stpes 3", "--steps"},
       {"compare --precisions fp4", "'fp4'"},
