@@ -60,7 +60,8 @@ TEST_F(LaunchMpi, AStoppedRunIsNotStartedAgain) {
                                             : run.ranks(2).back();
     ::kill(target, signal);
     EXPECT_EQ(run.wait(), 128 + signal) << run.output();
-    EXPECT_THAT(run.output(), AllOf(HasSubstr("stopped after step"), HasSubstr("continue with"),
+    EXPECT_THAT(run.output(), AllOf(HasSubstr("stopped after step"),
+                                    HasSubstr("binade launch -n 2 train --resume --out "),
                                     Not(HasSubstr("starting again"))));
     // A stop is no failure for mpirun to report at length.
     EXPECT_THAT(run.output(), Not(HasSubstr("non-zero")));

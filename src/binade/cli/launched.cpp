@@ -30,6 +30,8 @@ void end_with_launcher() {
   if (!has_ancestor(static_cast<pid_t>(std::atol(launcher)))) ::_exit(128 + SIGKILL);
 }
 
+bool is_launched() { return std::getenv(launcher_variable) != nullptr; }
+
 bool tell_launcher(int exit_code) {
   const char* path = std::getenv(exit_code_variable);
   const int file = path == nullptr ? -1 : ::open(path, O_WRONLY | O_CLOEXEC);

@@ -12,6 +12,9 @@ inline constexpr const char* exit_code_variable = "BINADE_EXIT_CODE_FILE";
 // nothing elsewhere.
 void end_with_launcher();
 
+// Whether this process is a rank of `binade launch`.
+bool is_launched();
+
 // Hands the exit code of an interrupted run to the launcher. Returns false if there is none, or if
 // it cannot be told: the process then ends with that code itself.
 bool tell_launcher(int exit_code);

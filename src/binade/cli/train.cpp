@@ -19,6 +19,7 @@
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/cli/launched.h"
 #include "binade/data/chat/examples.h"
 #include "binade/lab/baselines.h"
 #include "binade/lab/doctor.h"
@@ -149,13 +150,18 @@ void print_baselines(const train::RunSummary& run, const std::string& program,
     fmt::print("\nwith the same seed, data and steps:\n{}\n", train::baselines_text(run));
 }
 
+// The command that trains as this process was started: "binade launch -n 2 train" in a rank of it.
+std::string train_command(const std::string& program, int ranks) {
+  return is_launched() ? fmt::format("{} launch -n {} train", program, ranks) : program + " train";
+}
+
 // Says how to train on after a run was resumed without a step left.
 void print_finished(const train::RunResult& result, const train::Config& config,
-                    const std::string& program, const std::string& folder) {
+                    const std::string& command, const std::string& folder) {
   fmt::print("the run is finished, after step {}{}; nothing has changed. To train on:\n",
              grouped(result.steps),
              result.stopped_early ? ": the validation loss had stopped falling" : "");
-  fmt::print("  {} train --resume {} --out {}\n", program,
+  fmt::print("  {} --resume {} --out {}\n", command,
              result.stopped_early
                  ? std::string("--patience 0")
                  : fmt::format("--steps {}", 2 * std::max(config.steps, result.steps)),
@@ -163,14 +169,15 @@ void print_finished(const train::RunResult& result, const train::Config& config,
 }
 
 void print_result(const train::RunResult& result, const train::Config& config,
-                  const std::string& program, bool baselines) {
+                  const std::string& program, int ranks, bool baselines) {
+  const std::string command = train_command(program, ranks);
   const std::string folder = shell_word(result.folder.string());
-  if (result.finished_before) print_finished(result, config, program, folder);
+  if (result.finished_before) print_finished(result, config, command, folder);
   if (result.interrupted) {
     fmt::print(
-        "stopped {}; continue with:\n  {} train --resume{} --out {}\n",
+        "stopped {}; continue with:\n  {} --resume{} --out {}\n",
         result.steps < config.steps ? fmt::format("after step {}", result.steps) : "in a baseline",
-        program, baselines ? " --baselines" : "", folder);
+        command, baselines ? " --baselines" : "", folder);
   }
   if (result.stopped_early && !result.finished_before)
     fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
@@ -245,7 +252,8 @@ void train_on(CLI::App& command, const RunArguments& arguments,
   try {
     if (mode == Mode::json) print_json(result, config);
     if (mode == Mode::normal)
-      print_result(result, config, command.get_parent()->get_name(), arguments.baselines);
+      print_result(result, config, command.get_parent()->get_name(), ranks->size(),
+                   arguments.baselines);
   } catch (const std::system_error&) {  // main() reports that the output could not be written
   }
   if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
