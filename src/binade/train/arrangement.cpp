@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "binade/base/error.h"
 #include "binade/train/config/component_options.h"
@@ -115,17 +116,17 @@ std::string describe(const Arrangement& arrangement, const Config& config) {
   const auto [kept, lean] = arrangement.activations;
   const int64_t all = config.layers, whole = std::min(kept, all),
                 light = std::min(lean, all - whole), again = all - whole - light;
-  std::string blocks;
-  const auto add = [&](int64_t count, const char* what) {
-    if (count == 0) return;
-    blocks += fmt::format("{}{} {}", blocks.empty() ? "" : ", ",
-                          count == all ? "all" : fmt::format("{} of {}", count, all), what);
-  };
-  add(whole, "blocks keep their activations");
-  add(light, "blocks keep what costs much to compute");
-  add(again, "blocks run again in the backward");
-  return fmt::format("memory: {}{}; {}", bytes_text(arrangement.peak),
-                     arrangement.budget > 0 ? " of " + bytes_text(arrangement.budget) : "", blocks);
+  std::string parts;
+  for (const auto& [count, what] :
+       {std::pair(whole, "kept"), std::pair(light, "lean"), std::pair(again, "recomputed")}) {
+    if (count == 0) continue;
+    parts += count == all ? fmt::format("all activations {}", what)
+                          : fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, what);
+  }
+  const bool mixed = std::max({whole, light, again}) < all;
+  return fmt::format("memory: {}{}; {}{}", bytes_text(arrangement.peak),
+                     arrangement.budget > 0 ? " of " + bytes_text(arrangement.budget) : "",
+                     mixed ? fmt::format("activations of {} blocks: ", all) : "", parts);
 }
 
 std::vector<std::string> savings(const Arrangement& arrangement, const Config& config) {
