@@ -16,6 +16,14 @@ install(EXPORT binade_targets FILE binade-targets.cmake NAMESPACE binade:: DESTI
         COMPONENT development)
 if(TARGET binade_cli)
   install(TARGETS binade_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
+  # The program itself writes them, so they cannot be made for a processor that this one does not run.
+  if(NOT CMAKE_CROSSCOMPILING)
+    install(CODE "execute_process(
+      COMMAND \"${CMAKE_COMMAND}\" -D \"program=$<TARGET_FILE:binade_cli>\" -D
+              \"out=${CMAKE_CURRENT_BINARY_DIR}/shell\" -P \"${CMAKE_CURRENT_SOURCE_DIR}/cmake/shell_files.cmake\"
+      COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+    install(DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/shell/" DESTINATION "${CMAKE_INSTALL_DATADIR}" COMPONENT program)
+  endif()
 endif()
 
 # Libraries that this build found below CMAKE_PREFIX_PATH are not where the loader looks by itself.

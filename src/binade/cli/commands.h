@@ -10,6 +10,7 @@ inline constexpr int bad_input = 2;  // exit status
 // throws a binade::Error, which main prints as one message before it exits with bad_input.
 void add_bench(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_completions(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_export(CLI::App& app);
 void add_formats(CLI::App& app);
@@ -20,6 +21,7 @@ void add_info(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_lab(CLI::App& app);
 void add_launch(CLI::App& app);
+void add_man(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_policy(CLI::App& app);
 void add_report(CLI::App& app);

@@ -93,6 +93,8 @@ int run(int argc, char** argv) {
   binade::cli::add_formats(app);
   binade::cli::add_info(app);
   binade::cli::add_version(app);
+  binade::cli::add_completions(app);
+  binade::cli::add_man(app);
   binade::cli::add_help(app);
   int status = 0;
   try {
