@@ -10,7 +10,12 @@
 #include <set>
 #include <stdexcept>
 
+#include "binade/amp/autocast.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/autograd/module_path.h"
+#include "binade/base/execution.h"
 #include "binade/base/random.h"
+#include "binade/base/restore.h"
 #include "binade/ops/create/create.h"
 #include "support/error_of.h"
 
@@ -254,6 +259,48 @@ TEST(DataLoader, RefusesBadInput) {
   EXPECT_THROW(loader.seek({-1, 0}), Error);
   DataLoader uneven(std::make_shared<Uneven>(2), {.batch = 2});
   EXPECT_THAT(test::error_of([&] { uneven.next(); }), HasSubstr("tensors in each"));
+}
+
+// A setting that only this test knows of.
+constinit execution::Slot<int> new_setting(execution::Belongs::to_work);
+
+// Samples that tell the execution state they were read in.
+class Settings : public Dataset {
+ public:
+  int64_t size() const override { return 5; }
+  Sample get(int64_t index) const override {
+    const amp::AutocastState& autocast = amp::autocast_state();
+    return {tensor(static_cast<double>(index)), tensor(static_cast<double>(*new_setting)),
+            tensor(autocast.enabled && autocast.dtype == DType::f16 ? 1.0 : 0.0),
+            tensor(static_cast<double>(autograd::module_path().size())),
+            tensor(autograd::grad_enabled() ? 1.0 : 0.0)};
+  }
+};
+
+// With any number of workers, and wherever next() is called.
+TEST(DataLoader, PreparesSamplesInTheStateThatItWasMadeIn) {
+  for (const int workers : {0, 1, 3}) {
+    std::unique_ptr<DataLoader> loader;
+    {
+      const Restore<int> setting(*new_setting, 41);
+      const amp::Autocast cast(DType::f16);
+      const autograd::ModuleScope path("data");
+      loader = std::make_unique<DataLoader>(std::make_shared<Settings>(),
+                                            DataLoaderOptions{.batch = 2, .workers = workers});
+    }
+    const Restore<int> setting(*new_setting, 5);
+    const amp::Autocast cast(DType::bf16);
+    int64_t samples = 0;
+    for (const Sample& batch : *loader) {
+      const double expected[] = {41, 1, 4, 0};
+      for (size_t i = 0; i < 4; ++i)
+        EXPECT_THAT(to_vector(batch[i + 1]), testing::Each(expected[i])) << workers << " workers";
+      samples += batch[0].numel();
+    }
+    EXPECT_EQ(samples, 5);
+    EXPECT_EQ(*new_setting, 5);
+    EXPECT_EQ(amp::autocast_state().dtype, DType::bf16);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "binade/amp/trace.h"
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
+#include "binade/base/execution.h"
 #include "binade/tensor/memory_format.h"
 
 namespace binade::amp {
@@ -34,15 +35,18 @@ struct CacheHash {
   }
 };
 
-struct ThreadState {
-  AutocastState autocast;
-  int depth = 0;
-  std::unordered_map<CacheKey, CachedCast, CacheHash> cache;
+// A forward is repeated in its precision.
+constinit execution::Slot<AutocastState> thread_autocast(execution::Belongs::to_work);
+
+struct CastCache {
+  int guards = 0;  // that live on the thread; the outermost ends the casts
+  std::unordered_map<CacheKey, CachedCast, CacheHash> casts;
 };
 
-ThreadState& thread_state() {
-  thread_local ThreadState state;
-  return state;
+// Memory of the thread, which no other may read without locks.
+CastCache& cast_cache() {
+  thread_local CastCache cache;
+  return cache;
 }
 
 const AutocastState& checked(const AutocastState& state) {
@@ -94,7 +98,7 @@ Tensor converted(const Tensor& x, DType target) {
 
 }  // namespace
 
-const AutocastState& autocast_state() { return thread_state().autocast; }
+const AutocastState& autocast_state() { return *thread_autocast; }
 
 AutocastState disabled_autocast() {
   AutocastState state = autocast_state();
@@ -110,17 +114,17 @@ Autocast::Autocast(DType dtype, const AutocastOptions& options)
 Autocast::Autocast(Device device, const AutocastOptions& options)
     : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, options) {}
 
-Autocast::Autocast(const AutocastState& state) : state_(thread_state().autocast, checked(state)) {
-  ++thread_state().depth;
+Autocast::Autocast(const AutocastState& state) : state_(*thread_autocast, checked(state)) {
+  ++cast_cache().guards;
 }
 
 Autocast::~Autocast() {
-  ThreadState& state = thread_state();
-  if (--state.depth == 0) state.cache.clear();
+  CastCache& cache = cast_cache();
+  if (--cache.guards == 0) cache.casts.clear();
 }
 
 MatmulPrecisionGuard::MatmulPrecisionGuard(MatmulPrecision precision)
-    : precision_(thread_state().autocast.matmul_precision, precision) {}
+    : precision_(thread_autocast->matmul_precision, precision) {}
 
 CastClass class_of(Op op) {
   const auto& policy = autocast_state().policy;
@@ -157,9 +161,9 @@ std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<c
 Tensor cast_input(const Tensor& x, std::optional<DType> target) {
   if (!target || !eligible(x) || x.dtype() == *target) return x;
   const bool cacheable = x.dtype() == DType::f32 && x.is_leaf() && x.requires_grad() &&
-                         *target == autocast_state().dtype;
+                         *target == autocast_state().dtype && cast_cache().guards > 0;
   if (!cacheable) return converted(x, *target);
-  CachedCast& entry = thread_state().cache[{x.storage().get(), x.offset(), *target}];
+  CachedCast& entry = cast_cache().casts[{x.storage().get(), x.offset(), *target}];
   const bool current = entry.copy.defined() && entry.source == x.storage() &&
                        entry.version == x.version() && entry.copy.shape() == x.shape() &&
                        entry.strides == x.strides();
@@ -169,7 +173,7 @@ Tensor cast_input(const Tensor& x, std::optional<DType> target) {
 
 int64_t cast_cache_bytes() {
   int64_t bytes = 0;
-  for (const auto& [key, entry] : thread_state().cache) bytes += entry.copy.bytes();
+  for (const auto& [key, entry] : cast_cache().casts) bytes += entry.copy.bytes();
   return bytes;
 }
 

@@ -13,8 +13,8 @@ namespace binade::amp {
 // How f32 matmuls round their operands, by PyTorch's names: highest keeps f32, high rounds to TF32.
 enum class MatmulPrecision : uint8_t { highest, high };
 
-// A thread's autocast state. Recompute and the backward of a custom op run with the state of their
-// forward.
+// A thread's autocast state: a part of its execution state (base/execution.h), in which recompute
+// and the backward of a custom op run as in their forward.
 struct AutocastState {
   bool enabled = false;
   DType dtype = DType::bf16;

@@ -8,6 +8,7 @@
 #include "binade/autograd/cast_observer.h"
 #include "binade/autograd/module_path.h"
 #include "binade/autograd/node.h"
+#include "binade/base/execution.h"
 
 namespace binade::amp {
 
@@ -18,7 +19,8 @@ struct Recording {
 
 namespace {
 
-thread_local Recording* recording = nullptr;
+// Of the thread that explain() runs on, and on its stack.
+constinit execution::Slot<Recording*> recording(execution::Belongs::to_thread);
 
 std::vector<DType> types(std::span<const Tensor> tensors) {
   std::vector<DType> result;
@@ -51,9 +53,10 @@ class BackwardTrace : public autograd::OpObserver {
   }
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override {
     if (outer_ != nullptr) outer_->after_backward(node, dy);
-    if (recording == nullptr) return;
-    recording->ops.push_back({node.op, node.module, types(dy), types(dy), gradient_types(node),
-                              std::exchange(recording->pending, {}), true});
+    if (!tracing()) return;
+    (*recording)
+        ->ops.push_back({node.op, node.module, types(dy), types(dy), gradient_types(node),
+                         std::exchange((*recording)->pending, {}), true});
   }
 
  private:
@@ -69,11 +72,11 @@ std::string list(const std::vector<DType>& dtypes) {
 
 }  // namespace
 
-bool tracing() { return recording != nullptr; }
+bool tracing() { return *recording != nullptr; }
 
 std::vector<TracedOp> explain(const std::function<void()>& program) {
   Recording own;
-  const Restore<Recording*> traced(recording, &own);
+  const Restore<Recording*> traced(*recording, &own);
   BackwardTrace backwards;
   const autograd::OpObserverScope observed(&backwards);
   const autograd::CastObserverScope casts(&trace_cast);
@@ -82,7 +85,7 @@ std::vector<TracedOp> explain(const std::function<void()>& program) {
 }
 
 TracePause::TracePause() {
-  untraced_.emplace(recording, nullptr);
+  untraced_.emplace(*recording, nullptr);
   unobserved_.emplace(nullptr);
 }
 
@@ -92,17 +95,18 @@ void TracePause::resume() {
 }
 
 void trace_cast(const Tensor& from, const Tensor& to) {
-  if (recording == nullptr) return;
-  recording->pending.push_back({from.dtype(), to.dtype(), from.bytes() + to.bytes()});
+  if (!tracing()) return;
+  (*recording)->pending.push_back({from.dtype(), to.dtype(), from.bytes() + to.bytes()});
 }
 
 void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
               std::span<const Tensor> outputs) {
   if (autograd::OpObserver* observer = autograd::op_observer())
     observer->forward(op, inputs, compute, outputs);
-  if (recording == nullptr) return;
-  recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute),
-                            types(outputs), std::exchange(recording->pending, {})});
+  if (!tracing()) return;
+  (*recording)
+      ->ops.push_back({op, autograd::module_path(), types(inputs), types(compute), types(outputs),
+                       std::exchange((*recording)->pending, {})});
 }
 
 std::string trace_text(const std::vector<TracedOp>& trace) {

@@ -2,11 +2,13 @@
 
 #include "binade/autograd/node.h"
 #include "binade/backend/backend.h"
+#include "binade/base/execution.h"
 
 namespace binade::autograd {
 namespace {
 
-thread_local bool thread_detects = false;
+// Of the thread that calls backward(), not of the forwards it repeats.
+constinit execution::Slot<bool> thread_detects(execution::Belongs::to_thread);
 
 bool holds_nan(const Tensor& x) {
   const Tensor is_nan = Tensor::empty(x.shape(), DType::boolean, x.device()),
@@ -25,12 +27,12 @@ Tensor gradient_of(const AutogradMeta& meta) {
 
 }  // namespace
 
-DetectAnomaly::DetectAnomaly() : scope_(thread_detects, true) {}
+DetectAnomaly::DetectAnomaly() : scope_(*thread_detects, true) {}
 
-bool detects_anomalies() { return thread_detects; }
+bool detects_anomalies() { return *thread_detects; }
 
 void check_for_anomaly(const Node& node) {
-  if (!thread_detects) return;
+  if (!*thread_detects) return;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].needs_grad()) continue;
     const Tensor gradient = gradient_of(*node.inputs[i].meta());

@@ -80,7 +80,7 @@ struct AutogradMeta {
 
 // Calls `hook` with each finished gradient of `tensor`, which must require one. The tensor owns the
 // hook: one that captures its own tensor, or one computed from it, keeps both alive forever. Let it
-// use the gradient it is passed, and capture a name or an index.
+// use the gradient it is passed, and capture a name or an index. It runs in backward()'s state.
 void on_gradient(const Tensor& tensor, Hook hook);
 
 }  // namespace binade::autograd

@@ -8,12 +8,21 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
+#include "binade/base/execution.h"
 
 namespace binade::autograd {
 namespace {
 
-thread_local const Node* thread_running_node = nullptr;
-thread_local bool thread_releases_graph = false;
+class Walk;
+
+// The backward pass that runs on a thread.
+struct Pass {
+  Walk* walk = nullptr;  // the innermost
+  const Node* node = nullptr;
+  bool releases_graph = false;
+};
+// Of the thread: it refers to walks on its stack.
+constinit execution::Slot<Pass> thread_pass(execution::Belongs::to_thread);
 
 // The gradient a hook returns, in the type of `gradient`; undefined if the hook changes nothing.
 Tensor replacement(const Hook& hook, const Tensor& gradient) {
@@ -37,7 +46,8 @@ Tensor replacement(const Hook& hook, const Tensor& gradient) {
 // complete.
 class Walk {
  public:
-  explicit Walk(std::vector<Node*> roots) : scope_(current_, this), nodes_(std::move(roots)) {}
+  explicit Walk(std::vector<Node*> roots)
+      : scope_(thread_pass->walk, this), nodes_(std::move(roots)) {}
   ~Walk() {
     if (!completed_) reset_nodes();
   }
@@ -81,7 +91,7 @@ class Walk {
   }
 
   void run(RetainGraph retain) {
-    const Restore<bool> releases(thread_releases_graph, retain == RetainGraph::no);
+    const Restore<bool> releases(thread_pass->releases_graph, retain == RetainGraph::no);
     for (Node* node : nodes_) {
       run_result_hooks(*node);
       keep_retained(*node);
@@ -103,7 +113,7 @@ class Walk {
   std::vector<Tensor> run_towards(std::span<const std::shared_ptr<AutogradMeta>> targets,
                                   RetainGraph retain) {
     // The graph below the targets stays.
-    const Restore<bool> releases(thread_releases_graph, false);
+    const Restore<bool> releases(thread_pass->releases_graph, false);
     const auto is_target = [&](const AutogradMeta* meta) {
       return std::any_of(targets.begin(), targets.end(),
                          [meta](const auto& target) { return target.get() == meta; });
@@ -177,7 +187,7 @@ class Walk {
     const bool reached =
         std::any_of(dy.begin(), dy.end(), [](const Tensor& g) { return g.defined(); });
     if (!reached) return;
-    const Restore<const Node*> running(thread_running_node, &node);
+    const Restore<const Node*> running(thread_pass->node, &node);
     if (OpObserver* const observer = op_observer()) observer->before_backward(node);
     node.backward(dy, slots);
     check_for_anomaly(node);
@@ -214,15 +224,12 @@ class Walk {
     }
   }
 
-  static thread_local Walk* current_;
   Restore<Walk*> scope_;
   std::vector<Node*> nodes_;
   std::vector<AutogradMeta*> finished_;  // leaves with hooks
   int opaque_left_ = 0;
   bool completed_ = false;
 };
-
-thread_local Walk* Walk::current_ = nullptr;
 
 }  // namespace
 
@@ -245,10 +252,11 @@ Tensor first_gradient(const Tensor& root, const Tensor& seed) {
   return one;
 }
 
-bool releases_graph() { return thread_releases_graph; }
+bool releases_graph() { return thread_pass->releases_graph; }
 
 std::string_view running_op() {
-  return thread_running_node == nullptr ? "backward" : name(thread_running_node->op);
+  const Node* const node = thread_pass->node;
+  return node == nullptr ? "backward" : name(node->op);
 }
 
 namespace {

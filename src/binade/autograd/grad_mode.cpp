@@ -1,14 +1,18 @@
 #include "binade/autograd/grad_mode.h"
 
+#include "binade/base/execution.h"
+
 namespace binade::autograd {
 namespace {
 
-thread_local bool thread_grad_enabled = true;
+// Of the work: what was to be recorded is recorded when it is repeated.
+constinit execution::Slot<bool> thread_grad_enabled(execution::Belongs::to_work,
+                                                    [] { return true; });
 
 }  // namespace
 
-bool grad_enabled() { return thread_grad_enabled; }
+bool grad_enabled() { return *thread_grad_enabled; }
 
-GradMode::GradMode(bool enabled) : scope_(thread_grad_enabled, enabled) {}
+GradMode::GradMode(bool enabled) : scope_(*thread_grad_enabled, enabled) {}
 
 }  // namespace binade::autograd

@@ -7,12 +7,14 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
+#include "binade/base/execution.h"
 
 namespace binade::autograd {
 namespace {
 
 std::atomic<uint64_t> next_sequence = 0;
-thread_local std::optional<Op> thread_composite;
+// What a composite repeats is still part of it.
+constinit execution::Slot<std::optional<Op>> thread_composite(execution::Belongs::to_work);
 
 Tensor new_buffer(const AutogradMeta& meta, DType dtype, memory::Category category) {
   const memory::CategoryGuard guard(category);
@@ -121,7 +123,7 @@ Node::~Node() {
   }
 }
 
-CompositeScope::CompositeScope(Op op) : scope_(thread_composite, thread_composite.value_or(op)) {}
+CompositeScope::CompositeScope(Op op) : scope_(*thread_composite, thread_composite->value_or(op)) {}
 
 bool recording(std::span<const Tensor> inputs) {
   if (!grad_enabled()) return false;
@@ -135,7 +137,7 @@ Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outp
              Backward backward) {
   if (!recording(inputs)) return nullptr;
   auto node = std::make_shared<Node>();
-  node->op = thread_composite.value_or(op);
+  node->op = thread_composite->value_or(op);
   node->module = module_path();
   node->sequence = next_sequence++;
   node->backward = std::move(backward);

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "binade/base/execution.h"
+
 namespace binade::backend {
 namespace {
 
@@ -11,13 +13,15 @@ bool required_by_environment() {
   return given == nullptr || std::string_view(given) != "1";
 }
 
-thread_local bool thread_deterministic = required_by_environment();
+// A forward is repeated by the kernels that its first pass was allowed.
+constinit execution::Slot<bool> thread_deterministic(execution::Belongs::to_work,
+                                                     required_by_environment);
 
 }  // namespace
 
-bool deterministic() { return thread_deterministic; }
+bool deterministic() { return *thread_deterministic; }
 
 AnyOrder::AnyOrder(bool allowed)
-    : deterministic_(thread_deterministic, thread_deterministic && !allowed) {}
+    : deterministic_(*thread_deterministic, *thread_deterministic && !allowed) {}
 
 }  // namespace binade::backend

@@ -17,6 +17,7 @@
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
+#include "binade/base/execution.h"
 #include "binade/base/work_stealing.h"
 
 namespace binade {
@@ -39,7 +40,8 @@ std::atomic<int>& thread_count() {
   return count;
 }
 
-thread_local bool thread_serial = false;
+// Of the thread: those that its work is handed to may have cores to spare.
+constinit execution::Slot<bool> thread_serial(execution::Belongs::to_thread);
 
 // The number of forks this process descends from.
 std::atomic<int> forks = 0;
@@ -49,6 +51,7 @@ struct Team {
   int size = 1;
   int forks = 0;
 };
+// OpenMP's teams are per thread.
 thread_local Team thread_team;
 
 void count_forks() {
@@ -90,7 +93,7 @@ int startable_threads(int wanted) {
 int team_size() {
   const int count = thread_count().load(std::memory_order_relaxed);
   Team& team = thread_team;
-  if (count <= 1 || thread_serial || omp_in_parallel()) return 1;
+  if (count <= 1 || *thread_serial || omp_in_parallel()) return 1;
   if (team.size > 1 && team.forks != forks.load(std::memory_order_relaxed)) return 1;
   if (count <= team.size) return team.size = count;  // OpenMP ends the others
   count_forks();
@@ -124,7 +127,7 @@ void run_team(int size, int64_t workers, FunctionRef<void(int64_t)> body) {
 
 }  // namespace
 
-SerialScope::SerialScope() : scope_(thread_serial, true) {}
+SerialScope::SerialScope() : scope_(*thread_serial, true) {}
 
 int threads() { return thread_count().load(std::memory_order_relaxed); }
 

@@ -3,7 +3,15 @@
 #include <cmath>
 #include <numbers>
 
+#include "binade/base/execution.h"
+
 namespace binade::random {
+namespace {
+
+// Recompute draws again what its first pass drew.
+constinit execution::Slot<Context> thread_context(execution::Belongs::to_stream);
+
+}  // namespace
 
 float normal(uint64_t seed, uint64_t stream, uint64_t index) {
   const double u = (bits(seed, stream, 2 * index) + 0.5) * 0x1p-32;
@@ -11,10 +19,7 @@ float normal(uint64_t seed, uint64_t stream, uint64_t index) {
   return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
 }
 
-Context& context() {
-  thread_local Context state;
-  return state;
-}
+Context& context() { return *thread_context; }
 
 void begin_step(uint64_t seed, uint64_t step) { context() = {seed, step, 0}; }
 

@@ -7,6 +7,7 @@
 namespace binade::c {
 namespace {
 
+// As errno: a caller reads the error of its own call.
 thread_local std::string last_error;
 
 }  // namespace

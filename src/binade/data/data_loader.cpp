@@ -7,14 +7,13 @@
 #include <mutex>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/division.h"
+#include "binade/base/execution.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
-#include "binade/base/restore.h"
 #include "binade/ops/shape/shape.h"
 
 namespace binade::data {
@@ -66,6 +65,8 @@ struct DataLoader::Shared {
     std::exception_ptr error;
   };
 
+  const execution::State state = {};  // of the thread that makes the loader
+
   std::mutex mutex;  // of all that follows, except for the workers
   std::condition_variable changed;
   std::map<int64_t, Order> orders;       // by epoch
@@ -74,7 +75,7 @@ struct DataLoader::Shared {
   int64_t started = 0;                   // the number that a worker prepares next
   uint64_t seeks = 0;                    // batches started before the last one are dropped
   bool stop = false;
-  std::vector<std::thread> workers;
+  std::vector<execution::Thread> workers;
 };
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
@@ -106,7 +107,7 @@ DataLoader::~DataLoader() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
-  for (std::thread& worker : shared_->workers) worker.join();
+  for (execution::Thread& worker : shared_->workers) worker.join();
 }
 
 DataLoader::Order DataLoader::order_of(int64_t epoch) const {
@@ -134,8 +135,8 @@ DataLoader::Order DataLoader::shared_order(int64_t epoch) {
 Sample DataLoader::prepare(int64_t number, const std::vector<int64_t>& order) const {
   const int64_t epoch = number / batches_, first = number % batches_ * options_.batch;
   const int64_t count = std::min(options_.batch, samples_ - first);
+  const execution::Scope state(shared_->state);
   const NoGrad no_grad;
-  const Restore<random::Context> context(random::context(), {});
   std::vector<Sample> samples;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t index = order[static_cast<size_t>(first + i)];

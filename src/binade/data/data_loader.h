@@ -40,7 +40,8 @@ struct DataLoaderOptions {
 };
 
 // Batches of a dataset, epoch after epoch. Their order and content do not depend on the number of
-// workers.
+// workers: samples are prepared in the state (base/execution.h) that the loader was made in,
+// without gradients.
 //
 //   data::DataLoader loader(std::make_shared<Images>(...), {.batch = 64, .shuffle = true, .workers
 //   = 4}); for (int epoch = 0; epoch < 10; ++epoch) {

@@ -8,7 +8,7 @@ namespace binade::data {
 
 Loader::Loader(Tokens tokens, const Options& options)
     : tokens_(std::move(tokens)), options_(options) {
-  if (options_.ahead > 0) thread_ = std::thread([this] { prepare(); });
+  if (options_.ahead > 0) thread_ = execution::Thread([this] { prepare(); });
 }
 
 Loader::~Loader() {

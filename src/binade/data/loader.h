@@ -4,8 +4,8 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <thread>
 
+#include "binade/base/execution.h"
 #include "binade/data/batches.h"
 
 namespace binade::data {
@@ -43,7 +43,7 @@ class Loader {
   std::deque<Batch> ready_;
   std::exception_ptr error_;
   bool stop_ = false;
-  std::thread thread_;
+  execution::Thread thread_;
 };
 
 }  // namespace binade::data

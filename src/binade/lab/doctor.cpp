@@ -10,6 +10,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/execution.h"
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
@@ -377,8 +378,9 @@ void Doctor::end_observation(const train::Trainer& trainer) {
     return statistics->ranking();
   };
   pending_.push_back(
-      {observed_step_,
-       std::async(in_background ? std::launch::async : std::launch::deferred, compute).share()});
+      {observed_step_, std::async(in_background ? std::launch::async : std::launch::deferred,
+                                  execution::carried(compute))
+                           .share()});
 }
 
 void Doctor::finish_rankings(size_t left) {

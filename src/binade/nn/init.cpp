@@ -9,6 +9,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/base/execution.h"
 #include "binade/base/random.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -28,9 +29,17 @@ void manual_seed(uint64_t seed) {
 namespace binade::nn::init {
 namespace {
 
-thread_local uint64_t current_seed = 0;
-thread_local uint64_t next_stream = random::stream_id(random::Domain::parameters, 0);
-thread_local bool skip_init = false;
+// The streams that initial values are drawn from, one per tensor.
+struct InitStreams {
+  uint64_t seed = 0;
+  uint64_t next = random::stream_id(random::Domain::parameters, 0);
+};
+// A module made in a forward gets the same values when that is repeated.
+constinit execution::Slot<InitStreams> init_streams(execution::Belongs::to_stream);
+// What makes a model may hand parts of it to other threads.
+constinit execution::Slot<bool> skip_init(execution::Belongs::to_work);
+
+random::Key next_init_key() { return {init_streams->seed, init_streams->next++}; }
 
 Tensor parameter(const Shape& shape, Placement placement) {
   const memory::CategoryGuard category(memory::Category::parameters);
@@ -39,30 +48,25 @@ Tensor parameter(const Shape& shape, Placement placement) {
 
 }  // namespace
 
-SkipInit::SkipInit() : skip_(skip_init, true) {}
+SkipInit::SkipInit() : skip_(*skip_init, true) {}
 
-void restart(uint64_t seed) {
-  current_seed = seed;
-  next_stream = random::stream_id(random::Domain::parameters, 0);
-}
+void restart(uint64_t seed) { *init_streams = {.seed = seed}; }
 
 Tensor normal(const Shape& shape, double deviation, Placement placement) {
   Tensor x = parameter(shape, placement);
-  if (!skip_init)
-    backend::of(x).activation.fill_normal(0, deviation, {current_seed, next_stream++}, x);
+  if (!*skip_init) backend::of(x).activation.fill_normal(0, deviation, next_init_key(), x);
   return x;
 }
 
 Tensor uniform(const Shape& shape, double bound, Placement placement) {
   Tensor x = parameter(shape, placement);
-  if (!skip_init)
-    backend::of(x).activation.fill_uniform(-bound, bound, {current_seed, next_stream++}, x);
+  if (!*skip_init) backend::of(x).activation.fill_uniform(-bound, bound, next_init_key(), x);
   return x;
 }
 
 Tensor constant(const Shape& shape, double value, Placement placement) {
   Tensor x = parameter(shape, placement);
-  if (!skip_init) backend::of(x).elementwise.fill(x, value);
+  if (!*skip_init) backend::of(x).elementwise.fill(x, value);
   return x;
 }
 
@@ -133,13 +137,13 @@ void constant_(const Tensor& x, double value) {
 
 void uniform_(const Tensor& x, double low, double high) {
   require("uniform_", x);
-  backend::of(x).activation.fill_uniform(low, high, {current_seed, next_stream++}, x);
+  backend::of(x).activation.fill_uniform(low, high, next_init_key(), x);
   x.bump_version();
 }
 
 void normal_(const Tensor& x, double mean, double deviation) {
   require("normal_", x);
-  backend::of(x).activation.fill_normal(mean, deviation, {current_seed, next_stream++}, x);
+  backend::of(x).activation.fill_normal(mean, deviation, next_init_key(), x);
   x.bump_version();
 }
 
@@ -216,8 +220,7 @@ void orthogonal_(const Tensor& x, double gain) {
   if (x.numel() == 0) return;
   const int64_t rows = x.size(0), columns = x.numel() / rows;
   const int64_t count = std::min(rows, columns), size = std::max(rows, columns);
-  std::vector<double> vectors =
-      to_vector(randn({count, size}, {current_seed, next_stream++}, DType::f64));
+  std::vector<double> vectors = to_vector(randn({count, size}, next_init_key(), DType::f64));
   orthonormalize(vectors, count, size);
   for (double& value : vectors) value *= gain;
   const NoGrad no_grad;

@@ -2,6 +2,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/base/execution.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -12,21 +13,24 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
   if (!op.forward)
     fail(op.name, {.argument = "forward", .expected = "a function", .found = "none"});
   const autograd::CustomOpScope named(op.name);
-  amp::AutocastState state = amp::autocast_state();
+  amp::AutocastState inside = amp::autocast_state();
   std::vector<Tensor> compute;
   const std::optional<DType> target = amp::input_type(op.cast, op.name, inputs);
   for (const Tensor& input : inputs) compute.push_back(amp::cast_input(input, target).detach());
-  if (op.cast != CastClass::as_is) state.enabled = false;
+  if (op.cast != CastClass::as_is) inside.enabled = false;
   // Observers see the casts before the ops inside, which take their results as inputs.
   if (autograd::OpObserver* const observer = autograd::op_observer(); observer && target)
     observer->forward(Op::custom, inputs, compute, {});
+  const bool records = autograd::recording(inputs);
+  std::shared_ptr<const execution::State> state;
   Tensor y;
   {
     const NoGrad plain;
-    const amp::Autocast autocast(state);
+    const amp::Autocast autocast(inside);
+    if (records) state = execution::capture();
     y = op.forward(compute).detach();
   }
-  if (autograd::recording(inputs) && !op.backward)
+  if (records && !op.backward)
     fail(op.name, {.argument = "backward",
                    .expected = "a function, as an input requires a gradient",
                    .found = "none"});
@@ -36,7 +40,8 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
                      std::vector<Tensor> given;
                      for (const Saved& input : saved) given.push_back(input.get());
                      const autograd::CustomOpScope named(op.name);
-                     const amp::Autocast autocast(state);
+                     const execution::Scope forward(*state, execution::Draws::next);
+                     const amp::Autocast casts(amp::autocast_state());  // what it caches ends here
                      op.backward(dy[0], given, y, dx);
                    });
   amp::trace_op(Op::custom, inputs, compute, {&y, 1});

@@ -12,8 +12,8 @@ namespace binade {
 // A user-defined op that takes part in autograd and autocast.
 struct CustomOp {
   std::string name;
-  // How autocast treats its inputs. Forward and backward run with the autocast state of the call
-  // (matmul precision included), and with autocast disabled unless the class is as_is.
+  // How autocast treats its inputs. Forward and backward run in the execution state of the call
+  // (base/execution.h) and draw what is next, with autocast disabled unless the class is as_is.
   CastClass cast = CastClass::as_is;
   std::function<Tensor(std::span<const Tensor> inputs)> forward;
   // Adds a gradient to each slot that needs one: dx[i].add(...). Ops called here are not recorded.

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "binade/amp/recipe/state.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/autograd/module_path.h"
 #include "binade/autograd/recompute.h"
-#include "binade/base/random.h"
-#include "binade/base/restore.h"
+#include "binade/base/execution.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -18,26 +15,15 @@ namespace {
 using namespace ops;
 using ManyFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
-thread_local bool keeps_results = false;
+// Of the work: a repeated forward saves for its backward what the plain one would have.
+constinit execution::Slot<bool> keeps_results(execution::Belongs::to_work);
 
-// The thread state that a forward depends on.
-struct ForwardState {
-  amp::AutocastState autocast = amp::autocast_state();
-  amp::RecipeState recipe = amp::recipe_state();
-  std::string path = autograd::module_path();
-  random::Context random = random::context();
-  bool keeps_results = binade::keeps_results;
-};
-
-std::vector<Tensor> recomputed(const ManyFunction& fn, const ForwardState& state,
+// Runs `fn` in the state of its forward, which recorded gradients.
+std::vector<Tensor> recomputed(const ManyFunction& fn, const execution::State& forward,
                                std::span<const Tensor> inputs) {
-  const amp::Autocast autocast(state.autocast);
-  const amp::QuantizedAutocast quantized(state.recipe);
-  const autograd::ModulePathGuard path(state.path);
+  const execution::Scope state(forward);
+  const amp::Autocast casts(amp::autocast_state());  // what it caches ends here
   const autograd::RecomputeScope recompute;
-  const autograd::EnableGrad enable_grad;
-  const Restore<random::Context> random(random::context(), state.random);
-  const KeepResults keep(state.keeps_results);
   return fn(inputs);
 }
 
@@ -75,14 +61,14 @@ void clear_unwritten(std::span<const Tensor> leaves) {
 
 }  // namespace
 
-bool ops::recomputes_results(Device device) { return device.is_cuda() && !keeps_results; }
+bool ops::recomputes_results(Device device) { return device.is_cuda() && !*keeps_results; }
 
-KeepResults::KeepResults(bool keep) : restore_(keeps_results, keep) {}
+KeepResults::KeepResults(bool keep) : restore_(*keeps_results, keep) {}
 
 std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inputs,
                                     std::span<const Tensor> parameters) {
   if (!autograd::grad_enabled()) return fn(inputs);
-  const ForwardState state;
+  const auto state = execution::capture();
   std::vector<Tensor> outputs;
   {
     const NoGrad forward_only;
@@ -103,7 +89,7 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
       [fn = std::move(fn), state, saved](std::span<const Tensor> dy, GradSlots dx) {
         const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
         try {
-          const std::vector<Tensor> again = recomputed(fn, state, leaves);
+          const std::vector<Tensor> again = recomputed(fn, *state, leaves);
           autograd::run_backward(again, dy);
         } catch (...) {
           clear_unwritten(leaves);

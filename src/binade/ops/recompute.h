@@ -10,9 +10,9 @@
 namespace binade {
 
 // Recompute (activation checkpointing): runs `fn` without saving activations; the backward runs
-// `fn` again to get them. Trades time for memory. The second run has the autocast state and recipe
-// (matmul precision included), the module path and the random streams of the first, so results and
-// gradients are bit for bit those of a plain call.
+// `fn` again to get them. Trades time for memory. The second run has the execution state of the
+// first (base/execution.h: autocast, recipe, module path, random streams and the rest), so results
+// and gradients are bit for bit those of a plain call.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   std::span<const Tensor> inputs);
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,

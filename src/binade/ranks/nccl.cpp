@@ -37,11 +37,11 @@ std::shared_ptr<Communicator> make_nccl(Communicator& host, Device device) {
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
 #include "binade/backend/side_stream.h"
+#include "binade/base/execution.h"
 
 namespace binade::ranks {
 namespace {
@@ -70,7 +70,7 @@ std::string version_text() {
 class NcclWatchdog {
  public:
   NcclWatchdog(int rank, double timeout) : rank_(rank), timeout_(timeout) {
-    thread_ = std::thread([this] { run(); });
+    thread_ = execution::Thread([this] { run(); });
   }
   ~NcclWatchdog() {
     {
@@ -158,7 +158,7 @@ class NcclWatchdog {
   std::optional<Failure> failure_;
   std::atomic<bool> failed_ = false;
   bool stops_ = false;
-  std::thread thread_;
+  execution::Thread thread_;
 };
 
 void check_nccl(ncclResult_t result, const char* call) {

@@ -21,6 +21,7 @@
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
+#include "binade/base/execution.h"
 #include "binade/base/poison.h"
 #include "binade/tensor/arena.h"
 #include "binade/tensor/guarded_block.h"
@@ -366,8 +367,11 @@ DeviceAllocator& allocator_of(Device device) {
   return *allocator;
 }
 
-thread_local Category thread_category = Category::activations;
-thread_local PrivatePool* thread_pool = nullptr;
+// What a forward allocates counts under the same category when it is repeated.
+constinit execution::Slot<Category> thread_category(execution::Belongs::to_work,
+                                                    [] { return Category::activations; });
+// Of the thread that captures a graph: others must not take blocks that its replays overwrite.
+constinit execution::Slot<PrivatePool*> thread_pool(execution::Belongs::to_thread);
 
 }  // namespace
 
@@ -424,16 +428,17 @@ std::string table(const Statistics& statistics) {
          fmt::format("{:<12} {:>14} {:>14}\n", "total", statistics.allocated, statistics.peak);
 }
 
-CategoryGuard::CategoryGuard(Category category) : scope_(thread_category, category) {}
-Category current_category() { return thread_category; }
+CategoryGuard::CategoryGuard(Category category) : scope_(*thread_category, category) {}
+Category current_category() { return *thread_category; }
 
 PrivatePool::PrivatePool(Device device) : device_(device) {}
 PrivatePool::~PrivatePool() { allocator_of(device_).release_pool(this); }
 
-PrivatePool::Use::Use(PrivatePool& pool) : scope_(thread_pool, &pool) {}
+PrivatePool::Use::Use(PrivatePool& pool) : scope_(*thread_pool, &pool) {}
 
 const PrivatePool* PrivatePool::in_use(Device device) {
-  return thread_pool != nullptr && thread_pool->device_ == device ? thread_pool : nullptr;
+  const PrivatePool* const pool = *thread_pool;
+  return pool != nullptr && pool->device_ == device ? pool : nullptr;
 }
 
 void PrivatePool::capture(FunctionRef<void()> work) {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "binade/base/execution.h"
+
 namespace binade::train {
 
 namespace fs = std::filesystem;
@@ -15,11 +17,12 @@ std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_vie
   std::optional<fs::path> earlier = wait();
   Snapshot taken = take_snapshot(trainer, tokenizer, companions);
   taken.origin = origin_;
-  writing_ = std::async(std::launch::async, [snapshot = std::move(taken), this]() mutable {
+  auto write = [snapshot = std::move(taken), this]() mutable {
     fs::path written = write_checkpoint(snapshot, folder_, keep_);
     snapshot = {};  // frees its memory before the checkpoint is reported
     return written;
-  });
+  };
+  writing_ = std::async(std::launch::async, execution::carried(std::move(write)));
   return earlier;
 }
 
@@ -30,11 +33,12 @@ std::optional<fs::path> CheckpointWriter::save_model(Trainer& trainer, std::stri
   Snapshot taken = take_snapshot(trainer, tokenizer, companions);
   taken.origin = origin_;
   taken.state.clear();
-  writing_ = std::async(std::launch::async, [snapshot = std::move(taken), folder]() mutable {
+  auto write = [snapshot = std::move(taken), folder]() mutable {
     write_model(snapshot, folder);
     snapshot = {};
     return folder.plain();
-  });
+  };
+  writing_ = std::async(std::launch::async, execution::carried(std::move(write)));
   return earlier;
 }
 

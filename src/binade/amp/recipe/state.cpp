@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "binade/autograd/module_path.h"
+#include "binade/base/execution.h"
 
 namespace binade::amp {
 namespace {
 
-std::shared_ptr<const RecipeState>& state_of_thread() {
-  thread_local std::shared_ptr<const RecipeState> state = std::make_shared<RecipeState>();
-  return state;
-}
+// A forward is repeated by its recipe. Null: none.
+constinit execution::Slot<std::shared_ptr<const RecipeState>> thread_recipe(
+    execution::Belongs::to_work);
 
 std::shared_ptr<const RecipeState> checked(RecipeState state) {
   if (state.enabled) state.recipe.check();
@@ -26,13 +26,17 @@ bool at_or_below(std::string_view path, std::string_view module) {
 
 }  // namespace
 
-const RecipeState& recipe_state() { return *state_of_thread(); }
+const RecipeState& recipe_state() {
+  static const RecipeState none;
+  const RecipeState* const state = thread_recipe->get();
+  return state == nullptr ? none : *state;
+}
 
 QuantizedAutocast::QuantizedAutocast(const Recipe& recipe)
     : QuantizedAutocast(RecipeState{.enabled = true, .recipe = recipe}) {}
 
 QuantizedAutocast::QuantizedAutocast(RecipeState state)
-    : state_(state_of_thread(), checked(std::move(state))) {}
+    : state_(*thread_recipe, checked(std::move(state))) {}
 
 const Recipe* current_recipe() {
   const RecipeState& state = recipe_state();

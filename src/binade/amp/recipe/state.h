@@ -9,8 +9,8 @@
 
 namespace binade::amp {
 
-// A thread's recipe, with others for some module paths. Recompute runs with the state of its
-// forward.
+// A thread's recipe, with others for some module paths: a part of its execution state
+// (base/execution.h).
 struct RecipeState {
   bool enabled = false;
   Recipe recipe = {};

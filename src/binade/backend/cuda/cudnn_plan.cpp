@@ -39,7 +39,8 @@ std::vector<int64_t> numbers(const Shape& shape) { return {shape.begin(), shape.
 }  // namespace
 
 cudnnHandle_t handle() {
-  thread_local std::map<int, Handle> handles;  // by device
+  // By device. cuDNN lets no two threads use one handle at the same time.
+  thread_local std::map<int, Handle> handles;
   return handles[device().index].get();
 }
 

@@ -9,6 +9,7 @@
 namespace binade::backend::cuda {
 namespace {
 
+// A copy of the CUDA runtime's own setting, which is per thread.
 thread_local int active = -1;
 std::atomic<int64_t> waits = 0;
 

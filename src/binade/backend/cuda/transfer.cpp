@@ -30,24 +30,29 @@ struct Pinned {
 // Larger uploads bypass the staging buffers. A batch of tokens fits, and eight buffers stay small.
 constexpr size_t staged_bytes = size_t{4} << 20;
 
-// Staging buffers in round-robin order: eight cover several steps, so that reusing one seldom
-// waits. Never freed, because the driver may shut down before static destructors run.
+struct PinnedBuffers {
+  // In round-robin order: eight cover several steps, so that reusing one seldom waits.
+  std::array<Pinned*, 8> staging{};
+  size_t next = 0;                  // of them
+  std::vector<Pinned*> free_slots;  // of one element, free for reuse
+};
+
+// Per thread, so that copies take no lock. Never freed, because the driver may shut down before
+// static destructors run.
+PinnedBuffers& pinned_buffers() {
+  thread_local auto& buffers = *new PinnedBuffers();
+  return buffers;
+}
+
 Pinned& next_staging_buffer() {
-  thread_local std::array<Pinned*, 8> buffers{};
-  thread_local size_t next = 0;
-  Pinned*& buffer = buffers[next++ % buffers.size()];
+  PinnedBuffers& all = pinned_buffers();
+  Pinned*& buffer = all.staging[all.next++ % all.staging.size()];
   if (buffer == nullptr) {
     buffer = new Pinned(staged_bytes);
   } else {
     buffer->wait();
   }
   return *buffer;
-}
-
-// One-element slots that are free for reuse.
-std::vector<Pinned*>& free_slots() {
-  thread_local auto& slots = *new std::vector<Pinned*>();
-  return slots;
 }
 
 void upload(const void* from, void* to, size_t bytes) {
@@ -89,16 +94,17 @@ struct AsyncReadback::Slot {
   Pinned* pinned = nullptr;
   DType dtype = DType::f32;
 
-  ~Slot() { free_slots().push_back(pinned); }
+  ~Slot() { pinned_buffers().free_slots.push_back(pinned); }
 };
 
 AsyncReadback::AsyncReadback(const Tensor& scalar) : slot_(std::make_shared<Slot>()) {
   activate(scalar.device());
-  if (free_slots().empty()) {
+  std::vector<Pinned*>& free = pinned_buffers().free_slots;
+  if (free.empty()) {
     slot_->pinned = new Pinned(sizeof(double));
   } else {
-    slot_->pinned = free_slots().back();
-    free_slots().pop_back();
+    slot_->pinned = free.back();
+    free.pop_back();
   }
   slot_->dtype = scalar.dtype();
   check(cudaMemcpyAsync(slot_->pinned->data, scalar.raw_data(), size_of(scalar.dtype()),

@@ -64,6 +64,7 @@ class MatchState {
 };
 
 const MatchState& thread_state() {
+  // Memory that PCRE2 writes during a match; tokenizers are shared by threads.
   thread_local const MatchState state;
   return state;
 }

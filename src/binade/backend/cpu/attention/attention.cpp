@@ -11,6 +11,13 @@
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
+
+attention::AttentionScratch& attention::attention_scratch() {
+  // Kept between calls, which threads make at the same time.
+  thread_local AttentionScratch scratch;
+  return scratch;
+}
+
 namespace {
 
 template <class T>

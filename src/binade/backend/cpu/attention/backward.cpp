@@ -9,16 +9,7 @@
 namespace binade::backend::cpu::attention {
 namespace {
 
-// One per thread, kept between calls.
-struct BackwardScratch {
-  ScratchBuffer keys, values, keys_by_channel, queries, queries_by_channel, dout, dout_by_channel,
-      scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, statistics;
-};
-
-BackwardScratch& backward_scratch() {
-  thread_local BackwardScratch buffers;
-  return buffers;
-}
+AttentionScratch::Backward& backward_scratch() { return attention_scratch().backward; }
 
 // The gradients that a pass computes.
 struct Outputs {

@@ -82,13 +82,29 @@ struct HeadRows {
   int64_t batch, head, first, count;
 };
 
+// Buffers that a thread keeps between calls.
+struct AttentionScratch {
+  struct Forward {
+    ScratchBuffer keys, values, queries, scores, probabilities, out, statistics;
+  };
+  struct Backward {
+    ScratchBuffer keys, values, keys_by_channel, queries, queries_by_channel, dout, dout_by_channel,
+        scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, statistics;
+  };
+  Forward forward;
+  Backward backward;
+  ScratchBuffer columns;  // of store_columns
+};
+
+// This thread's.
+AttentionScratch& attention_scratch();
+
 // Stores the columns of panels [dim, width], times `factor`, as rows of y.
 template <class T>
 void store_columns(const T* panels, const Sizes& sizes, T factor, const TensorView& y,
                    const HeadRows& rows) {
-  thread_local ScratchBuffer scratch;
   const int64_t dim = sizes.dim, width = sizes.matmuls.width(), capacity = sizes.capacity(dim);
-  T* converted = scratch.get<T>(width * dim);
+  T* converted = attention_scratch().columns.get<T>(width * dim);
   for (int64_t j = 0; j < rows.count; j += width, panels += capacity * width) {
     const int64_t columns = std::min(width, rows.count - j),
                   to = row_offset(y, rows.batch, rows.head, rows.first + j);

@@ -8,15 +8,7 @@
 namespace binade::backend::cpu::attention {
 namespace {
 
-// One per thread, kept between calls.
-struct ForwardScratch {
-  ScratchBuffer keys, values, queries, scores, probabilities, out, statistics;
-};
-
-ForwardScratch& forward_scratch() {
-  thread_local ForwardScratch buffers;
-  return buffers;
-}
+AttentionScratch::Forward& forward_scratch() { return attention_scratch().forward; }
 
 template <class T>
 class Forward {

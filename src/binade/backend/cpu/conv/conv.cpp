@@ -22,7 +22,7 @@ OutputMatrix dense(T* data, int64_t columns) {
   return {data, dtype_of<T>, columns, 1};
 }
 
-// One per thread, kept between calls.
+// Kept between calls, which threads make at the same time.
 struct Scratch {
   ScratchBuffer columns, result, sums;
 };

@@ -9,6 +9,7 @@
 namespace binade::backend::cpu {
 
 GemmScratch& gemm_scratch() {
+  // Kept between calls, which threads make at the same time.
   thread_local GemmScratch scratch;
   return scratch;
 }

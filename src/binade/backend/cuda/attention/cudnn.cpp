@@ -82,8 +82,17 @@ TensorView slice(TensorView x, int64_t first, int64_t count) {
   return x;
 }
 
+struct AttentionPlans {
+  Plans forward, backward;
+};
+
+// Per thread: a plan runs on a handle, which threads do not share.
+AttentionPlans& attention_plans() {
+  thread_local AttentionPlans plans;
+  return plans;
+}
+
 bool backward_slice(const AttentionBackward& a) {
-  thread_local Plans plans;
   const auto build = [&](Graph& graph) {
     auto options = fe::graph::SDPA_backward_attributes().set_name("attention_backward");
     describe_scores(options, a);
@@ -99,16 +108,16 @@ bool backward_slice(const AttentionBackward& a) {
   };
   const Key key =
       key_of({&a.dout, &a.q, &a.k, &a.v, &a.out, &a.lse, &a.dq, &a.dk, &a.dv}, a.scale, a.causal);
-  return plans.run(key, a.q.dtype, build,
-                   {{uid_dout, a.dout.data},
-                    {uid_q, a.q.data},
-                    {uid_k, a.k.data},
-                    {uid_v, a.v.data},
-                    {uid_out, a.out.data},
-                    {uid_lse, a.lse.data},
-                    {uid_dq, a.dq.data},
-                    {uid_dk, a.dk.data},
-                    {uid_dv, a.dv.data}});
+  return attention_plans().backward.run(key, a.q.dtype, build,
+                                        {{uid_dout, a.dout.data},
+                                         {uid_q, a.q.data},
+                                         {uid_k, a.k.data},
+                                         {uid_v, a.v.data},
+                                         {uid_out, a.out.data},
+                                         {uid_lse, a.lse.data},
+                                         {uid_dq, a.dq.data},
+                                         {uid_dk, a.dk.data},
+                                         {uid_dv, a.dv.data}});
 }
 
 }  // namespace
@@ -127,14 +136,13 @@ bool attention_forward(const AttentionForward& a) {
     describe_output(stats, statistics, uid_lse);
     return finish(graph);
   };
-  thread_local Plans plans;
-  return plans.run(key_of({&a.q, &a.k, &a.v, &a.out, &statistics}, a.scale, a.causal), a.q.dtype,
-                   build,
-                   {{uid_q, a.q.data},
-                    {uid_k, a.k.data},
-                    {uid_v, a.v.data},
-                    {uid_out, a.out.data},
-                    {uid_lse, a.lse.data}});
+  return attention_plans().forward.run(
+      key_of({&a.q, &a.k, &a.v, &a.out, &statistics}, a.scale, a.causal), a.q.dtype, build,
+      {{uid_q, a.q.data},
+       {uid_k, a.k.data},
+       {uid_v, a.v.data},
+       {uid_out, a.out.data},
+       {uid_lse, a.lse.data}});
 }
 
 bool attention_backward(const AttentionBackward& a) {

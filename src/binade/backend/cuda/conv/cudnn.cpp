@@ -220,6 +220,7 @@ ConvPlan make_plan(const ConvProblem& problem) {
 }
 
 bool run(const ConvProblem& problem) {
+  // Per thread: a plan runs on a handle, which threads do not share.
   thread_local std::map<Key, ConvPlan> plans;
   Key key = problem.key();
   key.push_back(device().index);
