@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "structure/source_tree.h"
@@ -28,18 +27,6 @@ const std::vector<std::string> resources_of_threads = {
     "c/handles.cpp",
     "data/tokenizer_json/regex.cpp",
 };
-
-// Source text without its line comments.
-std::string without_comments(const std::string& text) {
-  std::string code;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    code += line.substr(0, line.find("//")) + '\n';
-    begin = end + 1;
-  }
-  return code;
-}
 
 // Whether the use of a word is a way around, by the code that follows it.
 using Rule = bool (*)(std::string_view rest);

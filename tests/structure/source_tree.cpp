@@ -185,4 +185,15 @@ std::string read_source(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string without_comments(const std::string& text) {
+  std::string code;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    code += line.substr(0, line.find("//")) + '\n';
+    begin = end + 1;
+  }
+  return code;
+}
+
 }  // namespace binade::structure

@@ -35,4 +35,7 @@ std::vector<std::string> files_under(const std::string& folder,
 bool source_exists(const std::string& path);
 std::string read_source(const std::string& path);
 
+// Source text without its line comments.
+std::string without_comments(const std::string& text);
+
 }  // namespace binade::structure

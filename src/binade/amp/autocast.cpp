@@ -6,6 +6,7 @@
 #include "binade/amp/trace.h"
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/execution.h"
 #include "binade/tensor/memory_format.h"
 
@@ -112,7 +113,7 @@ Autocast::Autocast(DType dtype, const AutocastOptions& options)
     : Autocast(nested(dtype, options)) {}
 
 Autocast::Autocast(Device device, const AutocastOptions& options)
-    : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, options) {}
+    : Autocast(backend::capabilities(device).autocast_dtype, options) {}
 
 Autocast::Autocast(const AutocastState& state) : state_(*thread_autocast, checked(state)) {
   ++cast_cache().guards;

@@ -37,8 +37,15 @@ std::string_view name(Support support) {
 }
 
 Support matmul_support(DType dtype, Device device) {
-  if (device.is_cuda()) return gpu_support(dtype, device.index);
-  return device.is_cpu() ? cpu_support(dtype) : Support::none;
+  switch (device.kind) {
+    case Device::Kind::cpu:
+      return cpu_support(dtype);
+    case Device::Kind::cuda:
+      return gpu_support(dtype, device.index);
+    case Device::Kind::meta:
+      break;
+  }
+  return Support::none;
 }
 
 bool is_bf16_supported(Device device, bool including_emulation) {

@@ -9,6 +9,7 @@
 #include "binade/amp/diverged_error.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 
 namespace binade::amp {
 namespace {
@@ -252,7 +253,7 @@ void GradScaler::update() {
     return;
   }
   unread_.push_back(iteration);
-  read(scale_.device().is_cpu());
+  read(backend::capabilities(scale_.device()).is_host_readable);
 }
 
 void GradScaler::note_run() {

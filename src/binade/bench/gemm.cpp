@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/bench/machine.h"
@@ -107,7 +108,7 @@ GemmTiming measure(const GemmShape& s, const std::vector<Matmul>& matmuls, const
                    Device device, double seconds) {
   std::vector<std::function<void()>> contestants;
   for (const Matmul& matmul : matmuls) contestants.push_back(contestant(matmul, s, device));
-  const bool compare = device.is_cpu() && openblas.sgemm != nullptr;
+  const bool compare = backend::capabilities(device).is_host_readable && openblas.sgemm != nullptr;
   if (compare) {
     const Tensor a = operand(s.m, s.k, DType::f32, false, device),
                  b = operand(s.k, s.n, DType::f32, false, device),
@@ -182,7 +183,7 @@ std::string to_table(const GemmReport& report) {
     text += "\n";
   }
   const bool compared = !report.shapes.empty() && report.shapes[0].openblas;
-  if (report.device.is_cpu() && !compared)
+  if (backend::capabilities(report.device).is_host_readable && !compared)
     text += "OpenBLAS is not installed (libopenblas.so.0): there is nothing to compare with.\n";
   return text;
 }

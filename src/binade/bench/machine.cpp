@@ -7,6 +7,7 @@
 #include <ctime>
 #include <limits>
 
+#include "binade/backend/capabilities.h"
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/parallel.h"
@@ -29,16 +30,22 @@ void set_bench_clock(Clock clock) { clock_in_use = clock; }
 void wait_for(Device device) { backend::synchronize(device); }
 
 std::string device_text(Device device) {
-  if (device.is_cuda()) return fmt::format("{}, {}", to_string(device), train::gpu_name(device));
-  if (!device.is_cpu()) return to_string(device);
-  return fmt::format("cpu, {} threads, kernels of {}", threads(),
-                     backend::cpu::current_level().name);
+  switch (device.kind) {
+    case Device::Kind::cpu:
+      return fmt::format("cpu, {} threads, kernels of {}", threads(),
+                         backend::cpu::current_level().name);
+    case Device::Kind::cuda:
+      return fmt::format("{}, {}", to_string(device), train::gpu_name(device));
+    case Device::Kind::meta:
+      break;
+  }
+  return to_string(device);
 }
 
 std::vector<double> contest(Device device, const std::vector<std::function<void()>>& contestants,
                             double seconds) {
-  // Several calls share one wait for a GPU, which costs as much as a short kernel.
-  const int calls = device.is_cuda() ? 20 : 1;
+  // Several calls share one wait for the device, which costs as much as a short kernel.
+  const int calls = backend::capabilities(device).is_asynchronous ? 20 : 1;
   std::vector<double> best(contestants.size(), std::numeric_limits<double>::infinity());
   const double begin = bench_clock();
   for (int round = 0; round < 3 || bench_clock() - begin < seconds; ++round) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/json.h"
 #include "binade/bench/machine.h"
 #include "binade/formats/dynamic_code.h"
@@ -36,12 +37,13 @@ struct Operands {
     return Tensor::empty(shape, dtype, device);
   }
 
-  // The transposed quantized matrix, which a GPU's matmuls take as well.
+  // The transposed quantized matrix, which some devices' matmuls take as well.
   Tensor transposed(const Shape& shape, DType dtype) const {
-    return device.is_cuda() ? empty(shape, dtype) : Tensor();
+    return needs_transposed() ? empty(shape, dtype) : Tensor();
   }
+  bool needs_transposed() const { return backend::capabilities(device).needs_transposed_quantized; }
   // How many times the quantized data is written.
-  double times() const { return device.is_cuda() ? 2 : 1; }
+  double times() const { return needs_transposed() ? 2 : 1; }
 
   Device device;
   Tensor f32 = random({rows, width}, DType::f32, 0), f32_out = empty({rows, width}, DType::f32);

@@ -8,6 +8,7 @@
 #include "binade/amp/grad_scaler.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/bench/machine.h"
 #include "binade/nn/resnet.h"
@@ -46,7 +47,8 @@ class ResNetStepper {
         images_(channels_last(
             randn({bench.batch, 3, bench.image, bench.image}, {1, 0}, DType::f32, bench.device))),
         labels_(randint(0, classes, {bench.batch}, {1, 1}, bench.device)),
-        graph_(bench.device.is_cuda() ? train::GraphMode::on : train::GraphMode::off,
+        graph_(backend::capabilities(bench.device).has_graphs ? train::GraphMode::on
+                                                              : train::GraphMode::off,
                bench.device) {}
 
   void step() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/random.h"
 #include "binade/bench/machine.h"
 #include "binade/train/machine.h"
@@ -111,7 +112,9 @@ std::string to_table(const train::Config& config, const std::vector<StepTiming>&
       fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}{}\n",
                   train::name(config.model), config.layers, config.width, config.vocab,
                   config.accumulate * config.batch, config.context, device_text(device),
-                  config.nondeterministic && device.is_cuda() ? ", non-deterministic" : "");
+                  config.nondeterministic && backend::capabilities(device).has_unordered_kernels
+                      ? ", non-deterministic"
+                      : "");
   text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
                       "first s", "misses", "graph", "loss");

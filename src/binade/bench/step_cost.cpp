@@ -11,6 +11,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "binade/backend/capabilities.h"
 #include "binade/backend/gpu.h"
 #include "binade/bench/machine.h"
 
@@ -34,7 +35,8 @@ double process_age() {
 
 // Seconds per step, one entry per part of the timed steps.
 std::vector<double> timed(Device device, int64_t steps, const Step& step) {
-  const int64_t parts = device.is_cuda() ? std::min<int64_t>(5, steps) : steps;
+  const int64_t parts =
+      backend::capabilities(device).is_asynchronous ? std::min<int64_t>(5, steps) : steps;
   std::vector<double> result;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t count = steps * (part + 1) / parts - steps * part / parts;

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "binade/amp/capability.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
@@ -89,9 +90,9 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
       "allocator keeps. 'batch' is the largest that fits. Tokens per second {}.\n",
       grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
       config.context, train::bytes_text(memory), lab::plan_text(rows, memory, text_width()),
-      train::device_of(config).is_cpu()
-          ? "follow\nfrom steps of a small model of this kind on this machine, measured now"
-          : "are\nan upper bound: a roofline of this machine, measured now");
+      backend::capabilities(train::device_of(config)).is_asynchronous
+          ? "are\nan upper bound: a roofline of this machine, measured now"
+          : "follow\nfrom steps of a small model of this kind on this machine, measured now");
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(

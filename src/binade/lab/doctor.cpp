@@ -10,6 +10,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/execution.h"
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
@@ -363,15 +364,16 @@ bool Doctor::before_step(train::Trainer& trainer) {
   statistics_ = std::make_shared<LayerStatistics>(
       recipe, train::delayed_scales(trainer.model(), trainer.recipes()), std::move(options));
   observer_scope_.emplace(statistics_.get());
-  // The next step depends on the statistics; on a CPU, they take time that is not the next step's.
-  return trainer.config().auto_precision || !trainer.device().is_cuda();
+  // The next step depends on the statistics, or they take time that is not the next step's.
+  return trainer.config().auto_precision ||
+         !backend::capabilities(trainer.device()).is_asynchronous;
 }
 
 void Doctor::end_observation(const train::Trainer& trainer) {
   if (statistics_ == nullptr) return;
   observer_scope_.reset();
   const auto statistics = std::exchange(statistics_, nullptr);
-  const bool in_background = trainer.device().is_cuda();
+  const bool in_background = backend::capabilities(trainer.device()).is_asynchronous;
   const auto compute = [statistics, in_background] {
     std::optional<SerialScope> serial;
     if (in_background) serial.emplace();
@@ -429,7 +431,8 @@ std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
 
 std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                             const train::StepResult& result) {
-  const bool waits = !trainer.device().is_cuda() || result.step == trainer.config().steps;
+  const bool waits = !backend::capabilities(trainer.device()).is_asynchronous ||
+                     result.step == trainer.config().steps;
   std::vector<std::string> notes = take_statistics(trainer, waits ? 0 : max_pending_rankings);
   const bool lost = loses_gradients(trainer, result.step);
   const bool suspicious = is_suspicious(trainer, result) || lost;
@@ -489,7 +492,8 @@ bool Doctor::is_suspicious(const train::Trainer& trainer, const train::StepResul
 
 void Doctor::remember(train::Trainer& trainer, const train::StepResult& result) {
   // The norm of the weights moves slowly, and costs a pass over them.
-  const bool measures = trainer.device().is_cpu() && result.step % weight_norm_interval == 1;
+  const bool measures = backend::capabilities(trainer.device()).is_host_readable &&
+                        result.step % weight_norm_interval == 1;
   const double norm =
       measures || history_.empty() ? weight_norm(trainer) : history_.back().weight_norm;
   history_.push_back({.loss = result.loss,

@@ -14,6 +14,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/text.h"
 #include "binade/data/corpus.h"
 #include "binade/lab/layer_stats.h"
@@ -219,9 +220,9 @@ Forecast forecast(const train::Config& config) {
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
       config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;
-  // A GPU's snapshot is in the host's memory. Split master weights are saved in f32.
+  // A snapshot is in the host's memory. Split master weights are saved in f32.
   const int64_t joined = config.params == train::ParameterStorage::split ? result.masters : 0;
-  if (!train::device_of(config).is_cuda())
+  if (backend::capabilities(train::device_of(config)).is_host_readable)
     result.snapshot = weights + result.of(Category::optimizer) + joined;
   result.saves_during_steps = config.checkpoint_every > 0 && config.checkpoint_every < config.steps;
   return result;
@@ -303,7 +304,8 @@ PlanRow tf32_row(const std::string& name, const train::Config& config, PlanRow f
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   train::check_device(config);
   const Machine machine = measure_machine(config);
-  const int64_t program = train::device_of(config).is_cpu() ? program_memory() : 0;
+  const bool in_host_memory = backend::capabilities(train::device_of(config)).is_host_readable;
+  const int64_t program = in_host_memory ? program_memory() : 0;
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   std::vector<PlanRow> rows;
   for (const auto& [name, variant] : variants(config)) {

@@ -7,6 +7,7 @@
 #include "binade/amp/recipe/state.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/function_ref.h"
 #include "binade/base/parallel.h"
 #include "binade/data/tokens.h"
@@ -104,7 +105,8 @@ train::Config small_model(train::Config config) {
 
 // The shapes of the model's own layers, as far as they take milliseconds.
 train::LayerShape layer_shape(const train::Config& config, Device device) {
-  const int64_t widest = device.is_cpu() ? 512 : 1024, most_rows = device.is_cpu() ? 256 : 512;
+  const bool large = backend::capabilities(device).is_massively_parallel;
+  const int64_t widest = large ? 1024 : 512, most_rows = large ? 512 : 256;
   return {.rows = std::min<int64_t>(config.batch * config.context, most_rows),
           .in = std::min<int64_t>(config.width, widest),
           .out = std::min<int64_t>(config.hidden, 3 * widest)};
@@ -251,7 +253,7 @@ Machine measure_machine(const train::Config& config) {
       return train::linear_rate(device, precision, config.recipe, layer);
     };
     machine.flops[at] = rate(shape);
-    if (!device.is_cpu()) continue;
+    if (backend::capabilities(device).is_asynchronous) continue;  // its ops cannot be timed
     narrow.flops[at] = rate(layer_shape(small, device));
     machine.weight_cast[at] = train::weight_cast_seconds(device, precision, config.recipe, shape);
     const train::Config step = train::with_precision(small, precision);

@@ -8,6 +8,7 @@
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/capabilities.h"
 #include "binade/ops/elementwise/unary.h"
 
 namespace binade::ops {
@@ -120,7 +121,7 @@ void require_between(std::string_view op, std::string_view argument, double valu
 
 void require_classes(std::string_view op, const Tensor& target, int64_t classes,
                      int64_t ignore_index) {
-  if (!target.device().is_cpu()) return;
+  if (!backend::capabilities(target.device()).is_host_readable) return;
   for (int64_t i = 0; i < target.numel(); ++i) {
     const int64_t value =
         target.dtype() == DType::i64 ? target.data<int64_t>()[i] : target.data<int32_t>()[i];

@@ -6,6 +6,7 @@
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/recompute.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/execution.h"
 #include "binade/ops/common.h"
 
@@ -61,7 +62,9 @@ void clear_unwritten(std::span<const Tensor> leaves) {
 
 }  // namespace
 
-bool ops::recomputes_results(Device device) { return device.is_cuda() && !*keeps_results; }
+bool ops::recomputes_results(Device device) {
+  return backend::capabilities(device).recomputes_results && !*keeps_results;
+}
 
 KeepResults::KeepResults(bool keep) : restore_(*keeps_results, keep) {}
 

@@ -7,6 +7,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/backend/transfer.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -275,7 +276,9 @@ void Optimizer::count_step() {
 
 void Optimizer::step(const StepControl& control) {
   // If the flag can be read without waiting, a skipped step ends here and is not counted.
-  if (control.skip.defined() && control.skip.device().is_cpu() && control.skip.item() != 0) return;
+  if (control.skip.defined() && backend::capabilities(control.skip.device()).is_host_readable &&
+      control.skip.item() != 0)
+    return;
   const NoGrad no_grad;
   if (!capturing_) count_step();
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -285,7 +288,8 @@ void Optimizer::step(const StepControl& control) {
     }
     if (!ready.empty()) update(i, ready, control);
   }
-  if (control.skip.defined() && control.skip.device().is_cuda()) count_skipped(control.skip);
+  if (control.skip.defined() && backend::capabilities(control.skip.device()).is_asynchronous)
+    count_skipped(control.skip);
 }
 
 std::vector<Optimizer::Slot*> Optimizer::all_slots() {
@@ -333,7 +337,7 @@ Optimizer::Capture::Capture(Optimizer& optimizer) : optimizer_(optimizer) {
   }
   const std::vector<Slot*> slots = optimizer.all_slots();
   const Device device = slots[0]->parameter.device();
-  if (device.is_cuda()) optimizer.make_skipped(device);
+  if (backend::capabilities(device).is_asynchronous) optimizer.make_skipped(device);
   if (!optimizer.hyper_.defined()) {
     const memory::CategoryGuard category(memory::Category::optimizer);
     const auto count = static_cast<int64_t>(slots.size());

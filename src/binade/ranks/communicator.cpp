@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "binade/backend/capabilities.h"
 #include "binade/backend/exchange.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
@@ -168,7 +169,7 @@ std::shared_ptr<Communicator> simulated(int rank, int size) {
 }
 
 std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ranks, Device device) {
-  if (!device.is_cuda()) return ranks;
+  if (!backend::capabilities(device).has_collectives) return ranks;
   if (ranks->size() == 1 && nccl_version().empty()) return std::make_shared<Alone>(0, 1, device);
   if (ranks->device_ranks_ == nullptr) ranks->device_ranks_ = make_nccl(*ranks, device);
   return ranks->device_ranks_;
@@ -176,7 +177,8 @@ std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ran
 
 Device device_of_rank(const Communicator& ranks, Device device) {
   const auto gpus = static_cast<int>(backend::gpus().size());
-  if (!device.is_cuda() || ranks.size() == 1 || gpus == 0) return device;
+  if (!backend::capabilities(device).has_collectives || ranks.size() == 1 || gpus == 0)
+    return device;
   return Device::cuda(ranks.local_rank() % gpus);
 }
 

@@ -8,6 +8,7 @@
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/backend/exchange.h"
 #include "binade/backend/optimizer.h"
 #include "binade/base/division.h"
@@ -85,7 +86,7 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
       fold_(device_ranks_, partition_, parameters_,
             {.wire = options.reduce_dtype, .order = options.order}),
       hooks_(std::make_shared<Hooks>()) {
-  if (device_.is_cuda())
+  if (backend::capabilities(device_).is_asynchronous)
     device_tally_.emplace(device_ranks_, partition_, parameters_.size(), options.micro_batches,
                           device_);
   optimizer.use_gradients(fold_.sums());
@@ -227,7 +228,7 @@ void Sharded::keep_shards() {
 }
 
 void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
-  device_.is_cuda() ? amaxes_.begin_on_device() : amaxes_.begin();
+  device_tally_ ? amaxes_.begin_on_device() : amaxes_.begin();
   const int64_t ranks = ranks_->size();
   for (int64_t first = 0; first < options_.micro_batches; first += ranks) {
     const int64_t leaves = std::min(ranks, options_.micro_batches - first);
@@ -246,7 +247,7 @@ void Sharded::take_host_facts(const StepWhole& whole) {
 
 void Sharded::set_host_facts(const HostFacts& own) {
   own_facts_ = own;
-  if (device_.is_cuda())
+  if (device_tally_)
     take_host_facts(
         tally(*ranks_, {.stop = own.stop, .seconds = own.seconds, .waited = own.waited}));
 }
@@ -259,7 +260,7 @@ Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losse
     return {.clip = {.norm = one, .factor = max_norm > 0 ? one : Tensor(), .found_inf = one},
             .loss = loss};
   }
-  if (device_.is_cuda()) return agree_on_gpu(max_norm, losses, check);
+  if (device_tally_) return agree_on_gpu(max_norm, losses, check);
   const std::vector<Tensor> gradients = optimizer_.gradients();
   StepPart own{.stop = own_facts_.stop, .seconds = own_facts_.seconds, .waited = own_facts_.waited};
   for (const Tensor& loss : losses) own.losses.push_back(loss.item());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/device_memory.h"
@@ -21,11 +22,12 @@ constexpr double share_of_free = 0.9;
 
 // All arrangements from the one that takes the least memory to the fastest. Even the first keeps
 // the last block's activations, with which the backward begins in any case. Lean blocks differ from
-// others on GPUs only.
+// others where results are recomputed.
 class Ladder {
  public:
   explicit Ladder(const Config& config)
-      : layers_(config.layers), has_lean_(device_of(config).is_cuda()) {}
+      : layers_(config.layers),
+        has_lean_(backend::capabilities(device_of(config)).recomputes_results) {}
 
   static constexpr int64_t bottom = 1;
   int64_t top() const { return has_lean_ ? 2 * layers_ : layers_; }
@@ -48,7 +50,7 @@ int64_t run_peak(Config config, const nn::Activations& activations,
   const auto others = ranks != nullptr ? ranks::simulated(ranks->rank(), ranks->size()) : nullptr;
   const memory::Statistics memory = forecast_memory(config, others);
   int64_t bytes = memory.peak_reserved;
-  if (device_of(config).is_cpu() && config.checkpoint_every > 0) {
+  if (backend::capabilities(device_of(config)).is_host_readable && config.checkpoint_every > 0) {
     for (const auto category : {memory::Category::parameters, memory::Category::optimizer})
       bytes += memory.live[static_cast<size_t>(category)];
   }
@@ -69,7 +71,8 @@ int64_t budget_of(const Config& config, ranks::Communicator* ranks) {
   if (config.memory.kind == MemoryBudget::Kind::bytes) return config.memory.bytes;
   // Ranks of a machine share its memory; each has a GPU of its own.
   const Device device = device_of(config);
-  const int local = ranks != nullptr && device.is_cpu() ? ranks->local_size() : 1;
+  const bool shared = ranks != nullptr && backend::capabilities(device).is_host_readable;
+  const int local = shared ? ranks->local_size() : 1;
   const auto own = static_cast<double>(free_memory(device)) * share_of_free / local;
   return smallest_of(static_cast<int64_t>(own), ranks);
 }

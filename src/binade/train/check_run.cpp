@@ -1,5 +1,6 @@
 #include "binade/train/check_run.h"
 
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/data/corpus.h"
 #include "binade/io/huggingface.h"
@@ -13,7 +14,7 @@
 namespace binade::train {
 
 void check_rank_device(Device device) {
-  if (!device.is_cuda() || !ranks::nccl_version().empty()) return;
+  if (!backend::capabilities(device).has_collectives || !ranks::nccl_version().empty()) return;
   fail("train", {.argument = "device",
                  .expected = "cpu on many ranks, or a build with NCCL",
                  .found = to_string(device),

@@ -126,7 +126,7 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
   for (auto& [name, tensor] : snapshot.weights) tensor = to(tensor, Device::cpu());
   for (auto& [name, tensor] : snapshot.state) {
     const Tensor host = to(tensor, Device::cpu());
-    tensor = tensor.device().is_cpu() ? clone(host) : host;
+    tensor = tensor.device() == Device::cpu() ? clone(host) : host;
   }
   return snapshot;
 }

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/parallel.h"
 #include "binade/ranks/agreement.h"
 #include "binade/train/checkpoint.h"
@@ -70,14 +71,15 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
   ranks::Communicator& ranks = *trainer.ranks();
   const std::string_view model = tokenizer.model();
   Config config = trainer.config();
-  if (trainer.device().is_cuda()) config.device = Device::cuda();  // each rank has its own
+  const bool has_collectives = backend::capabilities(trainer.device()).has_collectives;
+  if (has_collectives) config.device = Device::cuda();  // each rank has its own
   ranks::agree(ranks, {{"version", version()},
                        {"configuration", to_toml(config)},
                        {"arithmetic", describe_arithmetic(trainer.device())},
                        {"data", describe_data(split)},
                        {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
                        {"communication", ranks.describe()},
-                       {"NCCL", trainer.device().is_cuda() ? ranks::nccl_version() : ""}});
+                       {"NCCL", has_collectives ? ranks::nccl_version() : ""}});
 }
 
 void follow(Trainer& trainer, const data::Split& split) {

@@ -12,6 +12,7 @@
 
 #include "binade/amp/capability.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/capabilities.h"
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/backend/cpu/gemm/peak_flops.h"
 #include "binade/backend/gpu.h"
@@ -103,7 +104,7 @@ double best_seconds(Device device, double budget_seconds, FunctionRef<void()> ca
 }
 
 double measure_matmul(Device device, Precision precision) {
-  const int64_t n = device.is_cpu() ? cpu_side : gpu_side;
+  const int64_t n = backend::capabilities(device).is_massively_parallel ? gpu_side : cpu_side;
   const NoGrad no_grad;
   const memory::CategoryGuard category(memory::Category::workspace);
   const PrecisionScope scope(precision);
@@ -173,11 +174,9 @@ std::string command_line() {
 }
 
 double instruction_peak(Device device, Precision precision, double seconds) {
-  if (device.is_cuda()) {
-    const std::string name = gpu_name(device);
-    for (const GpuPeak& gpu : gpu_peaks) {
-      if (name.find(gpu.name) != std::string::npos) return 1e12 * gpu.of(precision);
-    }
+  const std::string name = gpu_name(device);  // empty for others
+  for (const GpuPeak& gpu : gpu_peaks) {
+    if (name.find(gpu.name) != std::string::npos) return 1e12 * gpu.of(precision);
   }
   if (!device.is_cpu()) return 0;
   // Quantized operands become bf16 on their way into a matmul, f16 and TF32 ones f32.

@@ -10,6 +10,7 @@
 #include "binade/amp/diverged_error.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/capabilities.h"
 #include "binade/backend/determinism.h"
 #include "binade/backend/transfer.h"
 #include "binade/base/json.h"
@@ -287,8 +288,9 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
       sharded_->agree(config_.clip, losses, scaler_.enabled() ? &check : nullptr);
   step.loss = backend::AsyncScalar(agreed.loss);
   apply(agreed.clip, step);
-  // A GPU sends the weights of a skipped step, too: asking it would wait.
-  if (!device_.is_cpu() || agreed.clip.found_inf.item() == 0) sharded_->gather_parameters();
+  // Where asking would wait, the weights of a skipped step are sent, too.
+  if (!backend::capabilities(device_).is_host_readable || agreed.clip.found_inf.item() == 0)
+    sharded_->gather_parameters();
 }
 
 Trainer::PendingStep Trainer::run_step(BatchOf batch_of) {
@@ -354,7 +356,9 @@ void Trainer::start_step(std::span<const data::Batch> batches) {
   start_on([&](int64_t micro) { return batches[static_cast<size_t>(micro / stride)]; });
 }
 
-size_t Trainer::max_pending() const { return device_.is_cpu() ? 0 : steps_ahead; }
+size_t Trainer::max_pending() const {
+  return backend::capabilities(device_).is_host_readable ? 0 : steps_ahead;
+}
 
 void Trainer::set_learning_rate() {
   const int64_t applied = steps_ - skipped_;

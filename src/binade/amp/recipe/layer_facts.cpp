@@ -1,5 +1,7 @@
 #include "binade/amp/recipe/layer_facts.h"
 
+#include "binade/backend/capabilities.h"
+
 namespace binade::amp {
 
 LayerFacts facts_of(const Recipe& recipe, const LayerUse& use) {
@@ -10,8 +12,8 @@ LayerFacts facts_of(const Recipe& recipe, const LayerUse& use) {
   for (const Role role : {Role::input, Role::weight, Role::gradient}) {
     const bool read_along_columns = role == Role::weight ? matmuls.dgrad : matmuls.wgrad;
     facts.serves_both_axes[role] = has(role) && recipe[role].is_per_tensor();
-    facts.transposes[role] =
-        use.device.is_cuda() && facts.serves_both_axes[role] && read_along_columns;
+    facts.transposes[role] = backend::capabilities(use.device).needs_transposed_quantized &&
+                             facts.serves_both_axes[role] && read_along_columns;
   }
   facts.quantizes_input = matmuls.forward || (matmuls.wgrad && facts.serves_both_axes[Role::input]);
   facts.requantizes = use.recomputes_results && facts.can_fuse;

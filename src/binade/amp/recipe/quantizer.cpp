@@ -2,6 +2,7 @@
 
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 
 namespace binade::amp {
 namespace {
@@ -101,7 +102,7 @@ Quantized DroppedQuantized::restored(
     FunctionRef<void(const backend::QuantizedOutput&)> write) const {
   Quantized result{{}, scale_inv, {}};
   const Device device = scale.device();
-  if (device.is_cuda()) {
+  if (backend::capabilities(device).needs_transposed_quantized) {
     result.transposed = Tensor::empty({shape[1], shape[0]}, dtype, device);
   } else {
     result.data = Tensor::empty(shape, dtype, device);

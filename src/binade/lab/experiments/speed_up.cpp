@@ -6,6 +6,7 @@
 
 #include "binade/amp/capability.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/capabilities.h"
 #include "binade/bench/machine.h"
 #include "binade/lab/experiments.h"
 #include "binade/ops/conv/conv.h"
@@ -77,8 +78,9 @@ SpeedUpResult::Op measured(const TimedOp& op, Device device) {
   }
   std::vector<std::function<void()>> contestants;
   for (const auto& given : operands) contestants.push_back([&op, &given] { op.run(given); });
-  // The CPU's own time, which a busy machine does not disturb; of a GPU, the host's wall time.
-  bench::set_bench_clock(device.is_cpu() ? bench::Clock::cpu : bench::Clock::wall);
+  // The CPU's own time, which a busy machine does not disturb, if its kernels run there.
+  const bool in_background = backend::capabilities(device).is_asynchronous;
+  bench::set_bench_clock(in_background ? bench::Clock::wall : bench::Clock::cpu);
   const std::vector<double> seconds = bench::contest(device, contestants, seconds_per_op);
   bench::set_bench_clock(bench::Clock::wall);
   return {op.name, op.bound, op.flops / (4 * op.elements), seconds[0] / seconds[1],
@@ -104,7 +106,8 @@ SpeedUpResult speed_up_experiment(ExperimentReport& report) {
   SpeedUpResult result;
   std::vector<std::vector<std::string>> table;
   std::vector<train::Bar> bars;
-  for (const TimedOp& op : timed_ops(device.is_cuda() ? rows_on_gpu : rows_on_cpu)) {
+  const bool large = backend::capabilities(device).is_massively_parallel;
+  for (const TimedOp& op : timed_ops(large ? rows_on_gpu : rows_on_cpu)) {
     result.ops.push_back(measured(op, device));
     const SpeedUpResult::Op& one = result.ops.back();
     const auto times = [](double ratio) { return fmt::format("{:.1f}x", ratio); };

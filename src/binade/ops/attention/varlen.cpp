@@ -2,6 +2,7 @@
 #include <span>
 #include <utility>
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/common.h"
 #include "binade/ops/common.h"
@@ -21,10 +22,12 @@ Tensor sequence_of(const Tensor& x, int64_t begin, int64_t end) {
                    x.offset() + begin * in[0]);
 }
 
-// Kernels of documents read and write 16 bytes at a time.
-bool is_aligned(const Tensor& x) { return reinterpret_cast<uintptr_t>(x.raw_data()) % 16 == 0; }
-// x, or a copy on a GPU.
-Tensor aligned(const Tensor& x) { return x.device().is_cuda() && !is_aligned(x) ? clone(x) : x; }
+// Kernels of documents read and write some bytes at a time.
+bool is_aligned(const Tensor& x) {
+  const auto alignment = static_cast<uintptr_t>(backend::capabilities(x.device()).alignment);
+  return reinterpret_cast<uintptr_t>(x.raw_data()) % alignment == 0;
+}
+Tensor aligned(const Tensor& x) { return is_aligned(x) ? x : clone(x); }
 
 // Attention of packed sequences: q and out [queries, heads, dim]; k and v [keys, kv_heads, dim].
 // The kernels get one call for each sequence, or one for all if the device has kernels for

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -70,8 +71,8 @@ Tensor one_hot(const Tensor& index, std::optional<int64_t> classes) {
   if (*classes < 1)
     fail("one_hot",
          {.argument = "classes", .expected = "at least 1", .found = std::to_string(*classes)});
-  // Reading indices from a GPU would wait; one out of range gives zeros there.
-  if (index.device().is_cpu() && index.numel() > 0) {
+  // Where reading the indices would wait, one out of range gives zeros.
+  if (backend::capabilities(index.device()).is_host_readable && index.numel() > 0) {
     const double low = min(index).item(), high = max(index).item();
     if (low < 0 || high >= static_cast<double>(*classes))
       fail("one_hot", {.argument = "index",

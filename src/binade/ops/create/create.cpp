@@ -15,7 +15,7 @@ namespace {
 
 // A tensor in host memory, moved to the device.
 Tensor placed(const Tensor& host, Device device) {
-  return device.is_cpu() ? host : to(host, device);
+  return device == host.device() ? host : to(host, device);
 }
 
 void check_count(int64_t found, const Shape& shape) {

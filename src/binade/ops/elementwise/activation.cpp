@@ -1,5 +1,6 @@
 #include "binade/ops/elementwise/activation.h"
 
+#include "binade/backend/capabilities.h"
 #include "binade/base/random.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/create.h"
@@ -132,7 +133,7 @@ Tensor swiglu(const Tensor& x, const Tensor& given) {
   call.result(result, [again, full = x.shape()](const Tensor& dy, GradSlots dx) {
     dx[0].add(viewed(again->gradient(dy), full));
   });
-  if (y.device().is_cuda()) {
+  if (backend::capabilities(y.device()).recomputes_results) {
     again->keeps_result = !recomputes_results(y.device());
     offer_recompute(result, again);
   }

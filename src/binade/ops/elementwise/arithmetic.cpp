@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/unary.h"
@@ -219,7 +220,8 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
   check_operands(Op::remainder, a, b);
   Composite call(Op::remainder, {a, b});
   const DType type = result_type(call[0], call[1]);
-  if (!is_floating(type) && b.device().is_cpu() && any(eq(b, 0)).item() != 0)
+  if (!is_floating(type) && backend::capabilities(b.device()).is_host_readable &&
+      any(eq(b, 0)).item() != 0)
     fail("remainder", {.argument = "b", .expected = "no zero among integers", .found = "0"});
   const Tensor x = cast(call[0], DType::f64), y = cast(call[1], DType::f64);
   const Tensor quotient = floor(x / y);

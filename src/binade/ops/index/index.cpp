@@ -1,5 +1,6 @@
 #include "binade/ops/index/index.h"
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -7,11 +8,11 @@ namespace {
 
 using namespace ops;
 
-// Checks the range of the indices on the CPU. GPUs check in their kernels: reading would wait.
+// Checks the range of the indices, unless reading them would wait: then the kernels check.
 void require_range(std::string_view op, const Tensor& index, const Tensor& x, int64_t size) {
   require_index(op, "index", index);
   require_device(op, "index", index, x);
-  if (!index.device().is_cpu() || index.numel() == 0) return;
+  if (!backend::capabilities(index.device()).is_host_readable || index.numel() == 0) return;
   int64_t bounds[2];
   backend::of(index).index.bounds(index, {bounds, DType::i64, {2}, {1}, true});
   const auto [low, high] = bounds;
@@ -50,7 +51,8 @@ Tensor rows_put(const Tensor& x, const Tensor& index) {
   kernels.elementwise.fill(count, 0);
   kernels.elementwise.fill(ones, 1);
   kernels.index.index_add(ones, 0, index, count);
-  for (int64_t row = 0; x.device().is_cpu() && row < shape[0]; ++row) {
+  const bool checks = backend::capabilities(x.device()).is_host_readable;
+  for (int64_t row = 0; checks && row < shape[0]; ++row) {
     if (count.data<float>()[row] <= 1) continue;
     fail("index_put", {.argument = "index",
                        .expected = "each row once",

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/index/index.h"
@@ -23,7 +24,8 @@ std::vector<int64_t> axis_last(int rank, int axis) {
 
 // Positions of the first k elements along `axis`: x's shape with k in place of the axis.
 Tensor first_in_order(const Tensor& x, int axis, int64_t k, Order order) {
-  const Tensor source = x.device().is_cuda() ? to(x.detach(), Device::cpu()) : x.detach();
+  const bool stays = backend::capabilities(x.device()).has_sequential_kernels;
+  const Tensor source = stays ? x.detach() : to(x.detach(), Device::cpu());
   const std::vector<int64_t> forth = axis_last(x.rank(), axis);
   std::vector<int64_t> back(forth.size());
   for (size_t i = 0; i < forth.size(); ++i)

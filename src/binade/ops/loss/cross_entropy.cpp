@@ -4,6 +4,7 @@
 
 #include "binade/amp/recipe/layer_scales.h"
 #include "binade/amp/recipe/state.h"
+#include "binade/backend/capabilities.h"
 #include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/ops/common.h"
@@ -37,13 +38,15 @@ Tensor part(const Tensor& t, int64_t start, int64_t count) {
   return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
 }
 
-// A GPU's fast matmuls in `dtype` need every side to be a multiple of 16 bytes: there an odd
+// Fast matmuls in `dtype` may need every side to be a multiple of some bytes: then an odd
 // vocabulary is padded with rows of zeros. No loss reads their logits, so the gradients of these
 // are zero.
 Tensor with_aligned_rows(const Tensor& weight, DType dtype) {
   const int64_t classes = weight.size(0);
-  const int64_t rows = round_up(classes, 16 / static_cast<int64_t>(size_of(dtype)));
-  if (!weight.device().is_cuda() || rows == classes) return weight;
+  const int64_t alignment = backend::capabilities(weight.device()).alignment;
+  const int64_t rows =
+      round_up(classes, std::max<int64_t>(alignment / static_cast<int64_t>(size_of(dtype)), 1));
+  if (rows == classes) return weight;
   const Tensor result = Tensor::empty({rows, weight.size(1)}, weight.dtype(), weight.device());
   const auto& elementwise = backend::of(weight).elementwise;
   elementwise.copy(weight, part(result, 0, classes));
@@ -138,8 +141,7 @@ struct QuantizedHead {
       : fast_accumulation(recipe.fast_accumulation),
         gradient_type(recipe[amp::Role::head_gradient].dtype()) {
     const Device device = x_values.device();
-    // A GPU multiplies quantized matrices only if the reduction axis is contiguous.
-    const bool transposes = device.is_cuda();
+    const bool transposes = backend::capabilities(device).needs_transposed_quantized;
     amp::ScaleStream none;  // of delayed scales alone
     x = amp::Quantizer{recipe[amp::Role::head_input], none, false, transposes && needed.dweight}
             .quantize(x_values);
@@ -193,7 +195,8 @@ struct ChunkedHead {
     const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
     lse = Tensor::empty({chunk}, losses.dtype(), x.device());
     logits = new_logits(chunk, x.dtype());
-    if (quantized && dweight.defined() && x.device().is_cuda())
+    if (quantized && dweight.defined() &&
+        backend::capabilities(x.device()).needs_transposed_quantized)
       quantized->transposed = new_logits(chunk, quantized->gradient_type);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
     if (fuses(0, std::min(chunk, rows))) factors = Tensor::empty({rows}, DType::f32, x.device());
@@ -332,9 +335,10 @@ namespace {
 // 200 rows takes.
 int64_t fitting_rows(const HeadSize& head, Device device) {
   const auto logit_bytes = static_cast<int64_t>(size_of(head.dtype));
+  const backend::Capabilities able = backend::capabilities(device);
   const int64_t row_bytes =
-      head.classes * (logit_bytes + (head.quantized && device.is_cuda() ? 1 : 0));
-  if (!device.is_cuda()) return std::max<int64_t>((int64_t{64} << 20) / row_bytes, 1);
+      head.classes * (logit_bytes + (head.quantized && able.needs_transposed_quantized ? 1 : 0));
+  if (!able.is_massively_parallel) return std::max<int64_t>((int64_t{64} << 20) / row_bytes, 1);
   // A layer has about 12 width^2 weights: a head of more than four layers is a large part of a
   // step, and its chunks are long. The step of a smaller head hardly notices the 5% of 4096 rows.
   constexpr int64_t least_rows = 4096;
@@ -352,7 +356,8 @@ int64_t logits_rows(int64_t rows, const HeadSize& head, Device device) {
   // Chunks of equal size, in whole tiles if possible: a short last one would not fill a GPU.
   constexpr int64_t tile = 1024, gpu_tile = 128;
   const int64_t fewest = divide_up(rows, fitting);
-  if (device.is_cuda()) return round_up(divide_up(rows, fewest), gpu_tile);
+  if (backend::capabilities(device).is_massively_parallel)
+    return round_up(divide_up(rows, fewest), gpu_tile);
   for (int64_t chunks = fewest; chunks <= 2 * fewest; ++chunks) {
     if (rows % (chunks * tile) == 0) return rows / chunks;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -58,9 +59,10 @@ void check_ctc(const Tensor& log_probs, const Tensor& targets, const CtcLengths&
   check_lengths("target lengths", lengths.target, batch, targets.size(1));
 }
 
-// A dense copy that the kernels can read: GPUs have none of their own.
+// A dense copy on a device with kernels.
 Tensor readable(const Tensor& x) {
-  return dense(x.device().is_cuda() ? to(x.detach(), Device::cpu()) : x);
+  const bool stays = backend::capabilities(x.device()).has_sequential_kernels;
+  return dense(stays ? x : to(x.detach(), Device::cpu()));
 }
 
 // The loss of each batch entry.
@@ -69,7 +71,8 @@ Tensor losses_of(const Tensor& log_probs, const Tensor& targets, const CtcLength
   const Call call(Op::ctc_loss, {log_probs});
   const Tensor x = converted(readable(call[0]), accumulation_type(call[0])),
                labels = readable(targets);
-  if (labels.device().is_cpu()) check_labels(labels, lengths.target, x.size(2), blank);
+  if (backend::capabilities(labels.device()).is_host_readable)
+    check_labels(labels, lengths.target, x.size(2), blank);
   const int64_t batch = x.size(1);
   const Tensor losses = Tensor::empty({batch}, x.dtype(), x.device());
   const Tensor alpha =

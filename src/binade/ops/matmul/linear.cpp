@@ -1,5 +1,6 @@
 #include "binade/ops/matmul/linear.h"
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/common.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -205,7 +206,7 @@ Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
     }
   });
   offer_gradient_sums(result, bias_gradient);
-  if (activated != nullptr && y.device().is_cuda()) {
+  if (activated != nullptr && backend::capabilities(y.device()).recomputes_results) {
     activated->keeps_result = !recomputes_results(y.device());
     offer_recompute(result, activated);
   }
