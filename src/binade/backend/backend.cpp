@@ -63,7 +63,7 @@ const Backend& of(Device device) {
     case Device::Kind::cpu:
       return cpu_table();
     case Device::Kind::meta:
-      return meta::table();
+      return meta::table(device);
     case Device::Kind::cuda:
 #ifdef BINADE_CUDA
       cuda::activate(device);

@@ -53,7 +53,13 @@ constexpr Capabilities capabilities(Device device) {
               .alignment = 16,
               .autocast_dtype = DType::f16};
     case Device::Kind::meta:
-      break;
+      if (device != Device::meta_gpu()) break;
+      // What decides about memory.
+      return {.is_massively_parallel = true,
+              .needs_transposed_quantized = true,
+              .recomputes_results = true,
+              .alignment = 16,
+              .autocast_dtype = DType::f16};
   }
   return {};
 }

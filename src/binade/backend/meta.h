@@ -29,6 +29,6 @@ constexpr Table idle() {
   (std::make_index_sequence<entries>());
 }
 
-const Backend& table();
+const Backend& table(Device device);
 
 }  // namespace binade::backend::meta

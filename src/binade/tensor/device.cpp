@@ -13,7 +13,7 @@ std::string to_string(Device device) {
     case Device::Kind::cuda:
       return "cuda:" + std::to_string(device.index);
     case Device::Kind::meta:
-      return "meta";
+      return device == Device::meta() ? "meta" : "meta GPU";
   }
   return "unknown";
 }

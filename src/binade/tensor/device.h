@@ -16,6 +16,8 @@ struct Device {
   static constexpr Device cpu() { return {Kind::cpu, 0}; }
   static constexpr Device cuda(int index = 0) { return {Kind::cuda, index}; }
   static constexpr Device meta() { return {Kind::meta, 0}; }
+  // A meta device on which ops keep and allocate what they would on a GPU.
+  static constexpr Device meta_gpu() { return {Kind::meta, 1}; }
 
   constexpr bool is_cpu() const { return kind == Kind::cpu; }
   constexpr bool is_cuda() const { return kind == Kind::cuda; }

@@ -49,8 +49,10 @@ int64_t run_peak(Config config, const nn::Activations& activations,
   config.activations = activations;
   const auto others = ranks != nullptr ? ranks::simulated(ranks->rank(), ranks->size()) : nullptr;
   const memory::Statistics memory = forecast_memory(config, others);
-  int64_t bytes = memory.peak_reserved;
-  if (backend::capabilities(device_of(config)).is_host_readable && config.checkpoint_every > 0) {
+  // A GPU's allocator gives pages back that it needs elsewhere.
+  const bool on_host = backend::capabilities(device_of(config)).is_host_readable;
+  int64_t bytes = on_host ? memory.peak_reserved : memory.peak;
+  if (on_host && config.checkpoint_every > 0) {
     for (const auto category : {memory::Category::parameters, memory::Category::optimizer})
       bytes += memory.live[static_cast<size_t>(category)];
   }

@@ -1,13 +1,20 @@
 #include "binade/train/forecast.h"
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/component_options.h"
 
 namespace binade::train {
 namespace {
 
+// The device without data that allocates as the configuration's does.
+Device stand_in(const Config& config) {
+  return backend::capabilities(device_of(config)).recomputes_results ? Device::meta_gpu()
+                                                                     : Device::meta();
+}
+
 Config on_meta(Config config) {
-  config.device = Device::meta();
+  config.device = stand_in(config);
   config.eval_batches = 1;  // one takes as much memory as many
   return config;
 }
@@ -31,17 +38,17 @@ int64_t loss_chunk(const Config& config) {
 }
 
 MetaRun::MetaRun(const Config& config, std::shared_ptr<ranks::Communicator> ranks)
-    : before_(without_cache(Device::meta())), trainer_(on_meta(config), std::move(ranks)) {
+    : before_(without_cache(stand_in(config))), trainer_(on_meta(config), std::move(ranks)) {
   trainer_.model().set_loss_chunk(loss_chunk(config));
   // Not of the start, when ranks that share the weights have all of them.
-  memory::reset_peak(Device::meta());
+  memory::reset_peak(trainer_.device());
 }
 
 void MetaRun::step() {
   const Config& config = trainer_.config();
   // Batches of no data: drawing one of a large configuration would take gigabytes.
   const auto tokens = [&] {
-    return Tensor::empty({config.batch, config.context}, DType::i64, Device::meta());
+    return Tensor::empty({config.batch, config.context}, DType::i64, trainer_.device());
   };
   const std::vector<data::Batch> batches(static_cast<size_t>(trainer_.own_micro_batches()),
                                          {.tokens = tokens(), .targets = tokens()});
@@ -56,7 +63,7 @@ void MetaRun::evaluate() {
 }
 
 memory::Statistics MetaRun::memory() const {
-  memory::Statistics result = memory::statistics(Device::meta());
+  memory::Statistics result = memory::statistics(trainer_.device());
   for (size_t i = 0; i < memory::category_count; ++i) {
     result.live[i] -= before_.live[i];
     result.at_peak[i] -= before_.live[i];

@@ -3,8 +3,8 @@
 #include "binade/tensor/memory.h"
 #include "binade/train/trainer.h"
 
-// Forecasts from steps on the meta device: they book the same allocations as real steps, but
-// allocate and compute nothing.
+// Forecasts from steps on a meta device, of a CPU's or a GPU's kind: they book the same allocations
+// as real steps, but allocate and compute nothing.
 namespace binade::train {
 
 // Rows of logits that the loss of a run computes at a time: more on a GPU.
