@@ -72,6 +72,16 @@ TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
   EXPECT_GE(kept.back(), 4);
 }
 
+// A CPU's checkpoints are written from a copy of f32 weights and two moments.
+TEST(Arrangement, CountsTheCopyOfACheckpoint) {
+  Config config = deep_config("fp32");
+  const int64_t without = arrange(config, nullptr).peak;
+  config.checkpoint_every = 2;
+  const int64_t copied = arrange(config, nullptr).peak - without;
+  const auto expected = static_cast<double>(12 * Trainer(config).model().parameter_count());
+  EXPECT_NEAR(static_cast<double>(copied), expected, 0.05 * expected);
+}
+
 TEST(Arrangement, RefusesBytesThatNoArrangementFits) {
   const Config config = with_bytes(deep_config(), 100'000);
   EXPECT_THAT(test::error_of([&] { arrange(config, nullptr); }),
