@@ -3,7 +3,7 @@
 #   bench/compare_step.sh BINADE [options of both: --device cuda --params masters --layers 12 --threads 1 ...]
 # Both sides keep parameters, residual stream and optimizer state in the same types (--params), and PyTorch
 # is taken at its best: the fastest of its modes and attention kernels. Binade gives the same bits on every
-# run; on a GPU its faster form without that promise is timed as well.
+# run; on a GPU its faster form without that promise is timed as well. Its first runs have lean activations.
 # PYTHON names the interpreter that has torch (python3), TORCH_OPTIONS what PyTorch alone is told (such as
 # --mode compiled --attention default,cudnn), BINADE_OPTIONS what more runs of Binade are told, separated by
 # semicolons (such as --gradients bf16, which PyTorch's bf16 models have, too), and RESULTS a folder for the
@@ -14,9 +14,9 @@ shift
 folder=$(dirname "$0")
 results=${RESULTS:-$(mktemp -d)}
 mkdir -p "$results"
-"$binade" bench step --json "$@" >"$results/binade.json"
+"$binade" bench step --json --activations lean "$@" >"$results/binade.json"
 case " $* " in
-  *" cuda "*) "$binade" bench step --nondeterministic --json "$@" >"$results/binade_any_order.json" ;;
+  *" cuda "*) "$binade" bench step --nondeterministic --json --activations lean "$@" >"$results/binade_any_order.json" ;;
 esac
 if [ -n "${BINADE_OPTIONS:-}" ]; then
   run=0
