@@ -22,57 +22,42 @@ __device__ int padded_rows(const HopperArguments<T>& a) {
 // Takes tiles of keys and copies them and their queries into shared memory. One thread.
 template <class T, class Tile, class Walk>
 __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, uint32_t shared,
-                           HopperBarriers barriers) {
-  using namespace hopper;
-  StageRing<2> k, q;  // v goes to the stage of k
-  const auto load = [&](uint32_t to, const CUtensorMap& map, int tile_bytes, BoxCorner at,
-                        uint32_t barrier) {
-#pragma unroll
-    for (int i = 0; i < Tile::Dim / 64; ++i) {
-      at.column = 64 * i;
-      load_box(to + i * tile_bytes, map, at, barrier);
-    }
+                           BackwardBarriers barriers) {
+  using Names = BackwardChannels;
+  hopper::Ring<2> k, q, jobs;  // v goes to the stage of k
+  const auto load = [&](int at, int tile_bytes, const CUtensorMap& map,
+                        const hopper::BoxCorner& from, uint32_t full) {
+    hopper::load_boxes<Tile::Dim>(shared + at, tile_bytes, map, from, full);
   };
-  StageRing<2> indices;
   Walk walk(a);
   const auto next_tile = [&] {
-    const int index = atomicAdd(a.taken, 1);
-    wait(barriers.index_empty(indices.stage), indices.phase ^ 1);
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + Tile::indices_at + 4 * indices.stage),
-                 "r"(index)
-                 : "memory");
-    arrive(barriers.index_full(indices.stage));
-    indices.advance();
-    return walk.go_to(index);
+    const BackwardJob job{atomicAdd(a.taken, 1)};
+    post_job(job, shared + Tile::jobs_at, barriers, jobs);
+    jobs.advance();
+    return walk.go_to(job.index);
   };
   for (; next_tile(); k.advance()) {
-    const BoxCorner keys{0, walk.tile * Tile::keys, walk.kv, walk.b};
+    const hopper::BoxCorner keys{0, walk.tile * Tile::keys, walk.kv, walk.b};
+    const int key_stage = k.stage * Tile::key_bytes;
     bool first = true;
-    wait(barriers.k_empty(k.stage), k.phase ^ 1);
-    arrive_expecting(barriers.k_full(k.stage), Tile::key_bytes);
-    load(shared + Tile::k_at + k.stage * Tile::key_bytes, maps.k, Tile::key_tile, keys,
-         barriers.k_full(k.stage));
-    walk.for_each_step([&](int h, int query_tile) {
-      const BoxCorner queries{0, query_tile * Tile::queries, h, walk.b};
+    load(Tile::k_at + key_stage, Tile::key_tile, maps.k, keys,
+         barriers.open(Names::keys, k, Tile::key_bytes));
+    for_each_step(walk, [&](int h, int query_tile) {
+      const hopper::BoxCorner queries{0, query_tile * Tile::queries, h, walk.b};
+      const int query_stage = q.stage * Tile::query_bytes;
       const int64_t row =
           (int64_t{walk.b} * a.sizes.heads + h) * padded_rows<Walk>(a) + queries.row;
-      wait(barriers.q_empty(q.stage), q.phase ^ 1);
-      arrive_expecting(barriers.q_full(q.stage), Tile::query_bytes + Tile::statistic_bytes);
-      load(shared + Tile::q_at + q.stage * Tile::query_bytes, maps.q, Tile::query_tile, queries,
-           barriers.q_full(q.stage));
-      load_bulk(shared + Tile::statistics_at + q.stage * Tile::statistic_bytes, a.statistics + row,
-                Tile::statistic_bytes, barriers.q_full(q.stage));
-      if (first) {
-        wait(barriers.v_empty(k.stage), k.phase ^ 1);
-        arrive_expecting(barriers.v_full(k.stage), Tile::key_bytes);
-        load(shared + Tile::v_at + k.stage * Tile::key_bytes, maps.v, Tile::key_tile, keys,
-             barriers.v_full(k.stage));
-        first = false;
-      }
-      wait(barriers.dout_empty(q.stage), q.phase ^ 1);
-      arrive_expecting(barriers.dout_full(q.stage), Tile::query_bytes);
-      load(shared + Tile::dout_at + q.stage * Tile::query_bytes, maps.dout, Tile::query_tile,
-           queries, barriers.dout_full(q.stage));
+      const uint32_t full =
+          barriers.open(Names::queries, q, Tile::query_bytes + Tile::statistic_bytes);
+      load(Tile::q_at + query_stage, Tile::query_tile, maps.q, queries, full);
+      hopper::load_bulk(shared + Tile::statistics_at + q.stage * Tile::statistic_bytes,
+                        a.statistics + row, Tile::statistic_bytes, full);
+      if (first)
+        load(Tile::v_at + key_stage, Tile::key_tile, maps.v, keys,
+             barriers.open(Names::values, k, Tile::key_bytes));
+      first = false;
+      load(Tile::dout_at + query_stage, Tile::query_tile, maps.dout, queries,
+           barriers.open(Names::douts, q, Tile::query_bytes));
       q.advance();
     });
   }
@@ -82,18 +67,19 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
 // order, in which thread blocks take them: the first unfinished one never waits, so all finish. The
 // thread block that adds before this one is a step ahead, so waits are short.
 template <class T, class Tile, class Walk>
-__device__ void await_turns(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
+__device__ void await_turns(const HopperArguments<T>& a, uint32_t shared,
+                            BackwardBarriers barriers) {
   using namespace hopper;
   uint32_t phase = 1;  // of the step before; there is none before the first
   Walk walk(a);
   IndexReader<Tile> indices(shared, barriers);
   while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
-    walk.for_each_step([&](int h, int q) {
+    for_each_step(walk, [&](int h, int q) {
       const DqTile tile = walk.dq_tile(h, q);
       if (tile.turn > 0) wait_turn(a.turns + tile.index, tile.turn);
-      wait(barriers.added(), phase);
+      wait(barriers.empty(BackwardChannels::turns), phase);
       phase ^= 1;
-      arrive(barriers.turn());
+      arrive(barriers.full(BackwardChannels::turns));
     });
   }
 }
@@ -101,18 +87,18 @@ __device__ void await_turns(const HopperArguments<T>& a, uint32_t shared, Hopper
 // Ends the turns of steps that have added. One thread, and another than the one above: a turn ends
 // when memory has the sums, and the next step need not wait for that.
 template <class T, class Tile, class Walk>
-__device__ void end_turns(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
+__device__ void end_turns(const HopperArguments<T>& a, uint32_t shared, BackwardBarriers barriers) {
   using namespace hopper;
   uint32_t phase = 0;
   Walk walk(a);
   IndexReader<Tile> indices(shared, barriers);
-  arrive(barriers.turn());
+  arrive(barriers.full(BackwardChannels::turns));
   while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
-    walk.for_each_step([&](int h, int q) {
+    for_each_step(walk, [&](int h, int q) {
       const DqTile tile = walk.dq_tile(h, q);
-      wait(barriers.added(), phase);
+      wait(barriers.empty(BackwardChannels::turns), phase);
       phase ^= 1;
-      arrive(barriers.turn());
+      arrive(barriers.full(BackwardChannels::turns));
       if (!tile.last) end_turn(a.turns + tile.index, tile.turn);
     });
   }
@@ -125,18 +111,15 @@ __global__ void __launch_bounds__(Tile::threads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   const uint32_t shared = hopper::shared_address(memory);
-  const HopperBarriers barriers{shared + Tile::barriers_at};
-  if (threadIdx.x == 0) barriers.init();
-  __syncthreads();
-  if (threadIdx.x < 128) {
-    hopper::shrink_registers<Tile::loader_registers>();
-    if (threadIdx.x == 0) load_tiles<T, Tile, Walk>(a, maps, shared, barriers);
-    if (threadIdx.x == warp_size) await_turns<T, Tile, Walk>(a, shared, barriers);
-    if (threadIdx.x == 2 * warp_size) end_turns<T, Tile, Walk>(a, shared, barriers);
-  } else {
-    hopper::grow_registers<Tile::registers>();
-    HopperCompute<T, Tile, Walk, Sums>(a, shared, barriers).run();
-  }
+  const BackwardBarriers barriers(shared + Tile::barriers_at);
+  run_warpgroups<Tile>(
+      barriers,
+      [&] {
+        if (threadIdx.x == 0) load_tiles<T, Tile, Walk>(a, maps, shared, barriers);
+        if (threadIdx.x == warp_size) await_turns<T, Tile, Walk>(a, shared, barriers);
+        if (threadIdx.x == 2 * warp_size) end_turns<T, Tile, Walk>(a, shared, barriers);
+      },
+      [&] { HopperCompute<T, Tile, Walk, Sums>(a, shared, barriers).run(); });
 #endif
 }
 
@@ -196,11 +179,8 @@ bool supports(const AttentionBackward& call) {
   // The second and third axis of a grid have at most 65535 blocks, here of 16 queries or more.
   if (q.shape[0] > 65535 || q.shape[2] > 65535 * 16) return false;
   if (!call.lse.is_dense()) return false;
-  const TensorView* tensors[] = {&call.dout, &q,       &k,       &call.v,
-                                 &call.out,  &call.dq, &call.dk, &call.dv};
-  return std::all_of(std::begin(tensors), std::end(tensors), [&](const TensorView* x) {
-    return x->dtype == q.dtype && Heads<bf16>(*x).packed;
-  });
+  return are_packed_heads(q.dtype,
+                          {&call.dout, &q, &k, &call.v, &call.out, &call.dq, &call.dk, &call.dv});
 }
 
 // Memory that the kernels share.
@@ -278,8 +258,8 @@ bool run_backward(const AttentionBackward& call) {
 
 template <class T, template <class> class Walk>
 bool run_backward(const AttentionBackward& call) {
-  using Narrow = HopperTile<64>;
-  using Wide = HopperTile<128>;
+  using Narrow = BackwardTile<64>;
+  using Wide = BackwardTile<128>;
   if (call.q.shape[3] == 128) return run_backward<T, Wide, Walk<Wide>, false>(call);
   return call.sums.present ? run_backward<T, Narrow, Walk<Narrow>, true>(call)
                            : run_backward<T, Narrow, Walk<Narrow>, false>(call);

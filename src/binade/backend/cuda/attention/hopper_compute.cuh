@@ -1,8 +1,8 @@
 #pragma once
 
+#include "binade/backend/cuda/attention/hopper_backward_tile.cuh"
 #include "binade/backend/cuda/attention/hopper_column_sums.cuh"
 #include "binade/backend/cuda/attention/hopper_rows.cuh"
-#include "binade/backend/cuda/attention/hopper_tile.cuh"
 #include "binade/backend/cuda/common/fast_math.cuh"
 
 // The computing warpgroups of Hopper's attention backward.
@@ -28,7 +28,7 @@ __device__ inline float4 load_four(const float* x) {
 template <class T, class Tile, class Walk, bool Sums>
 class HopperCompute {
  public:
-  __device__ HopperCompute(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers)
+  __device__ HopperCompute(const HopperArguments<T>& a, uint32_t shared, BackwardBarriers barriers)
       : a_(a),
         shared_(shared),
         barriers_(barriers),
@@ -43,22 +43,22 @@ class HopperCompute {
     using namespace hopper;
     Walk walk(a_);
     const auto next_tile = [&] {
-      return walk.go_to(indices_.next([&](uint32_t barrier) { arrive_warp(barrier); }));
+      return walk.go_to(indices_.next([&](uint32_t barrier) { arrive_warp(barrier, lane_); }));
     };
     bool more = next_tile(), first = true;  // first: of the steps of a tile of keys
     if (!more) return;
-    int h = walk.first_head(), query_tile = walk.first_query_tile(), left = walk.steps();
+    int h = walk.first_head(), query_tile = walk.first_query_tile(), left = steps_of(walk);
     float dk[sums], dv[sums];
-    wait(barriers_.k_full(k_.stage), k_.phase);
+    barriers_.wait_full(Names::keys, k_);
     for (bool started = false; more; started = true) {
       float s[scores], dp[scores], dq[32];
       uint32_t p[pairs], ds[pairs];
-      wait(barriers_.q_full(q_.stage), q_.phase);
+      barriers_.wait_full(Names::queries, q_);
       score_matmul(s, k_address(), q_address(), 0);
       wait_matmuls<1>();
-      if (started) arrive_warp(barriers_.q_empty(q_.stage ^ 1));
-      if (first) wait(barriers_.v_full(k_.stage), k_.phase);
-      wait(barriers_.dout_full(q_.stage), q_.phase);
+      if (started) arrive_warp(barriers_.empty(Names::queries, q_.stage ^ 1), lane_);
+      if (first) barriers_.wait_full(Names::values, k_);
+      barriers_.wait_full(Names::douts, q_);
       score_matmul(dp, v_address(), dout_address(), 1);
       wait_matmuls<1>();
       hold(s);
@@ -69,7 +69,7 @@ class HopperCompute {
       wait_matmuls<2>();
       hold(dp);
       if constexpr (documents) hide(dp, walk, query_tile, 0);  // 0 * NaN would not be 0
-      if (left == 1) arrive_warp(barriers_.v_empty(k_.stage));
+      if (left == 1) arrive_warp(barriers_.empty(Names::values, k_.stage), lane_);
       if constexpr (Tile::Dim == 64) {
         score_gradients<0, scores>(dp, p, ds);
         store_gradients(ds, started);
@@ -84,9 +84,9 @@ class HopperCompute {
       }
       wait_matmuls<1>();
       hold(dq);
-      arrive_warp(barriers_.gradients_empty());
-      arrive_warp(barriers_.dout_empty(q_.stage));
-      if (first && started) arrive_warp(barriers_.k_empty(k_.stage ^ 1));
+      arrive_warp(barriers_.empty(Names::gradients), lane_);
+      arrive_warp(barriers_.empty(Names::douts, q_.stage), lane_);
+      if (first && started) arrive_warp(barriers_.empty(Names::keys, k_.stage ^ 1), lane_);
       if (started) add_part(dq);
       part_ = walk.dq_tile(h, query_tile);
       if (left == 1) {
@@ -101,8 +101,8 @@ class HopperCompute {
         k_.advance();
         h = walk.first_head();
         query_tile = walk.first_query_tile();
-        left = walk.steps();
-        if (more) wait(barriers_.k_full(k_.stage), k_.phase);
+        left = steps_of(walk);
+        if (more) barriers_.wait_full(Names::keys, k_);
       } else if (++query_tile == walk.end_query_tile()) {
         query_tile = walk.first_query_tile();
         ++h;
@@ -112,6 +112,7 @@ class HopperCompute {
   }
 
  private:
+  using Names = BackwardChannels;
   static constexpr int scores = Tile::queries / 2, pairs = scores / 2, sums = Tile::Dim / 2;
   static constexpr bool documents = is_document_walk<Walk>;
   static constexpr bool by_query = Tile::queries == 128;  // else warpgroups divide dq's columns
@@ -129,10 +130,6 @@ class HopperCompute {
   }
   __device__ uint32_t dout_address() const {
     return shared_ + Tile::dout_at + q_.stage * Tile::query_bytes;
-  }
-  __device__ void arrive_warp(uint32_t barrier) const {
-    __syncwarp();
-    if (lane_ == 0) hopper::arrive(barrier);
   }
 
   // x = the warpgroup's rows of a tile of keys times all rows of a tile of queries, plus a
@@ -236,7 +233,7 @@ class HopperCompute {
 
   // dS^T as tiles [keys, 64 queries] for the matmuls of both warpgroups to read.
   __device__ void store_gradients(const uint32_t (&ds)[pairs], bool started) {
-    if (started) hopper::wait(barriers_.gradients_empty(), phase_before());
+    if (started) hopper::wait(barriers_.empty(Names::gradients), phase_before());
     const int row = group_ * 64 + warp_ * 16 + lane_ % 16, upper = lane_ / 16;
     const uint32_t to = shared_ + Tile::gradient_at + q_.stage * Tile::gradient_bytes +
                         row * Tile::row_bytes + (upper ^ row % 8) * 16;
@@ -244,17 +241,17 @@ class HopperCompute {
     for (int i = 0; i < Tile::queries / 16; ++i)
       hopper::store_matrices((to ^ i % 4 * 32) + i / 4 * Tile::key_tile, ds + 4 * i);
     hopper::fence_async_shared();
-    arrive_warp(barriers_.gradients_full());
+    hopper::arrive_warp(barriers_.full(Names::gradients), lane_);
   }
   __device__ void wait_gradients() const {
-    hopper::wait(barriers_.gradients_full(), phase_before());
+    hopper::wait(barriers_.full(Names::gradients), phase_before());
   }
   // Barriers with one phase a step: that of the step before.
   __device__ uint32_t phase_before() const { return q_.stage ^ 1; }
 
   // Adds the dq of the step before to its sums; the last one writes dq.
   __device__ void add_part(float (&dq)[32]) {
-    hopper::wait(barriers_.turn(), phase_before());
+    hopper::wait(barriers_.full(Names::turns), phase_before());
     float* const sums =
         a_.sums + (int64_t{2} * part_.index + group_) * 4096 + threadIdx.x % 128 * 4;
     if (part_.last) {
@@ -268,7 +265,7 @@ class HopperCompute {
 #pragma unroll
       for (int i = 0; i < 32; i += 4) hopper::add_four(sums + 128 * i, dq + i);
     }
-    arrive_warp(barriers_.added());
+    hopper::arrive_warp(barriers_.empty(Names::turns), lane_);
   }
   // dq = the sums of all parts.
   __device__ void finish_part(float (&dq)[32], const float* sums) const {
@@ -343,11 +340,11 @@ class HopperCompute {
 
   const HopperArguments<T>& a_;
   const uint32_t shared_;
-  const HopperBarriers barriers_;
+  const BackwardBarriers barriers_;
   IndexReader<Tile> indices_;
   const int group_, warp_, lane_;
-  StageRing<2> k_, q_;  // v is in the stage of k
-  DqTile part_;         // of the step before
+  hopper::Ring<2> k_, q_;  // v is in the stage of k
+  DqTile part_;            // of the step before
 };
 
 }  // namespace binade::backend::cuda::native

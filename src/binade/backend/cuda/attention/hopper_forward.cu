@@ -20,38 +20,27 @@ namespace {
 template <class T, class Tile>
 __device__ void load_forward_tiles(const DocumentsForwardArguments<T>& a, const ForwardMaps& maps,
                                    uint32_t shared, ForwardBarriers<Tile> barriers) {
-  using namespace hopper;
-  StageRing<2> jobs;  // that of q, too
-  StageRing<Tile::stages> kv;
-  const auto load = [&](uint32_t to, const CUtensorMap& map, BoxCorner at, uint32_t full,
-                        uint32_t empty, uint32_t phase) {
-    wait(empty, phase ^ 1);
-    arrive_expecting(full, Tile::bytes);
-#pragma unroll
-    for (int i = 0; i < Tile::Dim / 64; ++i) {
-      at.column = 64 * i;
-      load_box(to + i * Tile::tile_bytes, map, at, full);
-    }
+  using Names = ForwardChannels<Tile>;
+  hopper::Ring<2> jobs;  // that of q, too
+  hopper::Ring<Tile::stages> kv;
+  const auto load = [&](int at, const CUtensorMap& map, const hopper::BoxCorner& from,
+                        uint32_t full) {
+    hopper::load_boxes<Tile::Dim>(shared + at, Tile::tile_bytes, map, from, full);
   };
   const auto take = [&] { return ForwardJob::at(a, atomicAdd(a.taken, 1)); };
   ForwardJob job = take();
   while (true) {
-    wait(barriers.job_empty(jobs.stage), jobs.phase ^ 1);
-    job.store(shared + Tile::jobs_at + 32 * jobs.stage);
-    arrive(barriers.job_full(jobs.stage));
+    post_job(job, shared + Tile::jobs_at, barriers, jobs);
     if (!job.exists()) return;
     const ForwardJob next = take();  // while this one's copies are on their way
-    load(shared + Tile::q_at + jobs.stage * Tile::bytes, maps.q,
-         {0, job.tile * Tile::queries, job.h, 0}, barriers.q_full(jobs.stage),
-         barriers.q_empty(jobs.stage), jobs.phase);
+    load(Tile::q_at + jobs.stage * Tile::bytes, maps.q, {0, job.tile * Tile::queries, job.h, 0},
+         barriers.open(Names::queries, jobs, Tile::bytes));
     const int head = job.h / a.sizes.group();
     for (int tile = job.keys.some.first; tile < job.keys.some.end; ++tile) {
-      const BoxCorner keys{0, tile * Tile::keys, head, 0};
+      const hopper::BoxCorner keys{0, tile * Tile::keys, head, 0};
       const int to = kv.stage * Tile::bytes;
-      load(shared + Tile::k_at + to, maps.k, keys, barriers.k_full(kv.stage),
-           barriers.k_empty(kv.stage), kv.phase);
-      load(shared + Tile::v_at + to, maps.v, keys, barriers.v_full(kv.stage),
-           barriers.v_empty(kv.stage), kv.phase);
+      load(Tile::k_at + to, maps.k, keys, barriers.open(Names::keys, kv, Tile::bytes));
+      load(Tile::v_at + to, maps.v, keys, barriers.open(Names::values, kv, Tile::bytes));
       kv.advance();
     }
     jobs.advance();
@@ -80,8 +69,8 @@ class ForwardCompute {
       float out[columns], s[scores];
       uint32_t p[scores / 2];
       Rows rows = first_rows();
-      wait(barriers_.q_full(jobs_.stage), jobs_.phase);
-      wait(barriers_.k_full(k_.stage), k_.phase);
+      barriers_.wait_full(Names::queries, jobs_);
+      barriers_.wait_full(Names::keys, k_);
       score_matmul(s);
       wait_matmuls<0>();
       hold(s);
@@ -89,9 +78,9 @@ class ForwardCompute {
       update(s, rows, job_.keys.some.first);
       narrow(s, p);
       for (int tile = job_.keys.some.first + 1; tile < job_.keys.some.end; ++tile) {
-        wait(barriers_.k_full(k_.stage), k_.phase);
+        barriers_.wait_full(Names::keys, k_);
         score_matmul(s);
-        wait(barriers_.v_full(v_.stage), v_.phase);
+        barriers_.wait_full(Names::values, v_);
         value_matmul(out, p, tile > job_.keys.some.first + 1);
         wait_matmuls<1>();
         hold(s);
@@ -103,18 +92,19 @@ class ForwardCompute {
         rescale(out, rows);
         narrow(s, p);
       }
-      wait(barriers_.v_full(v_.stage), v_.phase);
+      barriers_.wait_full(Names::values, v_);
       value_matmul(out, p, job_.keys.some.end > job_.keys.some.first + 1);
       wait_matmuls<0>();
       hold(out);
       release_values();
-      arrive_warp(barriers_.q_empty(jobs_.stage));
+      arrive_warp(barriers_.empty(Names::queries, jobs_.stage), lane_);
       finish(out, rows);
       jobs_.advance();
     }
   }
 
  private:
+  using Names = ForwardChannels<Tile>;
   static constexpr int scores = Tile::keys / 2, columns = Tile::Dim / 2;
 
   // The two rows of a thread.
@@ -126,21 +116,16 @@ class ForwardCompute {
   };
 
   __device__ bool next_job() {
-    hopper::wait(barriers_.job_full(jobs_.stage), jobs_.phase);
-    job_.load(shared_ + Tile::jobs_at + 32 * jobs_.stage);
-    arrive_warp(barriers_.job_empty(jobs_.stage));
+    read_job(job_, shared_ + Tile::jobs_at, barriers_, jobs_,
+             [&](uint32_t barrier) { hopper::arrive_warp(barrier, lane_); });
     return job_.exists();
   }
-  __device__ void arrive_warp(uint32_t barrier) const {
-    __syncwarp();
-    if (lane_ == 0) hopper::arrive(barrier);
-  }
   __device__ void release_keys() {
-    arrive_warp(barriers_.k_empty(k_.stage));
+    hopper::arrive_warp(barriers_.empty(Names::keys, k_.stage), lane_);
     k_.advance();
   }
   __device__ void release_values() {
-    arrive_warp(barriers_.v_empty(v_.stage));
+    hopper::arrive_warp(barriers_.empty(Names::values, v_.stage), lane_);
     v_.advance();
   }
 
@@ -247,8 +232,8 @@ class ForwardCompute {
   const float factor_;  // of the scores, as powers of two
   const int group_, lane_;
   ForwardJob job_;
-  StageRing<2> jobs_;  // that of q, too
-  StageRing<Tile::stages> k_, v_;
+  hopper::Ring<2> jobs_;  // that of q, too
+  hopper::Ring<Tile::stages> k_, v_;
 };
 
 template <class T, class Tile>
@@ -258,16 +243,13 @@ __global__ void __launch_bounds__(Tile::threads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   const uint32_t shared = hopper::shared_address(memory);
-  const ForwardBarriers<Tile> barriers{shared + Tile::barriers_at};
-  if (threadIdx.x == 0) barriers.init();
-  __syncthreads();
-  if (threadIdx.x < 128) {
-    hopper::shrink_registers<Tile::loader_registers>();
-    if (threadIdx.x == 0) load_forward_tiles<T, Tile>(a, maps, shared, barriers);
-  } else {
-    hopper::grow_registers<Tile::registers>();
-    ForwardCompute<T, Tile>(a, shared, barriers).run();
-  }
+  const ForwardBarriers<Tile> barriers(shared + Tile::barriers_at);
+  run_warpgroups<Tile>(
+      barriers,
+      [&] {
+        if (threadIdx.x == 0) load_forward_tiles<T, Tile>(a, maps, shared, barriers);
+      },
+      [&] { ForwardCompute<T, Tile>(a, shared, barriers).run(); });
 #endif
 }
 
@@ -276,10 +258,7 @@ bool supports(const AttentionForward& call) {
   if (!attends_documents_hopper(q.dtype, q.shape[3]) || !(call.scale > 0)) return false;
   if (q.numel() == 0 || q.shape[0] != 1 || q.shape[2] != k.shape[2] || !call.lse.is_dense())
     return false;
-  const TensorView* tensors[] = {&q, &k, &call.v, &call.out};
-  return std::all_of(std::begin(tensors), std::end(tensors), [&](const TensorView* x) {
-    return x->dtype == q.dtype && Heads<bf16>(*x).packed;
-  });
+  return are_packed_heads(q.dtype, {&q, &k, &call.v, &call.out});
 }
 
 template <class T, class Tile>

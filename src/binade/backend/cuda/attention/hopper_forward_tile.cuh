@@ -2,22 +2,18 @@
 
 #include "binade/backend/cuda/attention/hopper_tile.cuh"
 
-// Tiles of Hopper's attention forward within documents, and the barriers between its warps.
+// Tiles of Hopper's attention forward within documents, and the channels between its warps.
 namespace binade::backend::cuda::native {
 
 // Sizes and places in shared memory for heads of `Dim` elements. Tiles of 64 columns.
 template <int Dim_>
-struct ForwardTile {
+struct ForwardTile : AttentionWarps<40> {
   static constexpr int Dim = Dim_, queries = 128, keys = 128;
-  static constexpr int threads = 384, warps = 8;  // warps that compute
-  static constexpr int loader_registers = 40, registers = (3 * 168 - loader_registers) / 2;
-
-  static constexpr int row_bytes = 128;  // of a tile
   static constexpr int tile_bytes = 128 * row_bytes, bytes = Dim / 64 * tile_bytes;
   static constexpr int stages = Dim == 64 ? 3 : 2;  // of k and v; two of q
 
   static constexpr int q_at = 0, k_at = q_at + 2 * bytes, v_at = k_at + stages * bytes;
-  static constexpr int jobs_at = v_at + stages * bytes;  // two of 32 bytes
+  static constexpr int jobs_at = v_at + stages * bytes;  // two of them
   static constexpr int barriers_at = jobs_at + 64;
   static constexpr int shared_bytes = barriers_at + 8 * (8 + 4 * stages);
   static_assert(shared_bytes <= 227 * 1024);
@@ -41,6 +37,8 @@ struct ForwardMaps {
 
 // A tile of queries of one head, as the loading thread has taken it. No head: there are no more.
 struct ForwardJob {
+  static constexpr int bytes = 32;
+
   int h = -1, tile = 0;
   TileSpan keys = {};
 
@@ -69,37 +67,19 @@ struct ForwardJob {
   }
 };
 
-// As HopperBarriers.
 template <class Tile>
-struct ForwardBarriers {
-  uint32_t base;
-
-  __device__ uint32_t job_full(int stage) const { return base + 8 * stage; }
-  __device__ uint32_t job_empty(int stage) const { return base + 16 + 8 * stage; }
-  __device__ uint32_t q_full(int stage) const { return base + 32 + 8 * stage; }
-  __device__ uint32_t q_empty(int stage) const { return base + 48 + 8 * stage; }
-  __device__ uint32_t k_full(int stage) const { return ring(0) + 8 * stage; }
-  __device__ uint32_t k_empty(int stage) const { return ring(1) + 8 * stage; }
-  __device__ uint32_t v_full(int stage) const { return ring(2) + 8 * stage; }
-  __device__ uint32_t v_empty(int stage) const { return ring(3) + 8 * stage; }
-
-  __device__ void init() const {
-    for (int i = 0; i < 2; ++i) {
-      hopper::init_barrier(job_full(i), 1);
-      hopper::init_barrier(q_full(i), 1);
-      hopper::init_barrier(job_empty(i), Tile::warps);
-      hopper::init_barrier(q_empty(i), Tile::warps);
-    }
-    for (int i = 0; i < Tile::stages; ++i) {
-      for (const uint32_t full : {k_full(i), v_full(i)}) hopper::init_barrier(full, 1);
-      for (const uint32_t empty : {k_empty(i), v_empty(i)})
-        hopper::init_barrier(empty, Tile::warps);
-    }
-    hopper::publish_barriers();
+struct ForwardChannels {
+  enum Name { jobs, queries, keys, values };
+  static constexpr auto channels() {
+    return std::array<hopper::Channel<Name>, 4>{{{jobs, 2, 1, Tile::warps},
+                                                 {queries, 2, 1, Tile::warps},
+                                                 {keys, Tile::stages, 1, Tile::warps},
+                                                 {values, Tile::stages, 1, Tile::warps}}};
   }
-
- private:
-  __device__ uint32_t ring(int i) const { return base + 64 + 8 * Tile::stages * i; }
 };
+template <class Tile>
+using ForwardBarriers = hopper::Barriers<ForwardChannels<Tile>>;
+static_assert(ForwardTile<64>::barriers_at + ForwardBarriers<ForwardTile<64>>::bytes ==
+              ForwardTile<64>::shared_bytes);
 
 }  // namespace binade::backend::cuda::native

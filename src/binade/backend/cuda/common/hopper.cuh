@@ -42,6 +42,19 @@ __device__ inline void arrive_expecting(uint32_t barrier, uint32_t bytes) {
       : "memory");
 }
 
+// Arrives at the same barrier of a thread block of the cluster.
+__device__ inline void arrive_at(uint32_t barrier, int block) {
+  asm volatile(
+      "{\n.reg .b32 address;\nmapa.shared::cluster.u32 address, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [address];\n}" ::"r"(barrier),
+      "r"(block)
+      : "memory");
+}
+
+__device__ inline void synchronize_cluster() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
 // Waits until the phase of this parity has ended. The phase before the first counts as odd.
 __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
@@ -62,9 +75,13 @@ __device__ inline void fence_async_shared() {
 
 // ---- Bulk copies, started by one thread.
 
-// The box of a tensor [batch, heads, rows, dim] from these coordinates on, into shared memory.
+// The box of a tensor [batch, heads, rows, dim] or of a matrix from a corner on, into shared
+// memory.
 struct BoxCorner {
   int column, row, head, batch;
+};
+struct MatrixCorner {
+  int column, row;
 };
 __device__ inline void load_box(uint32_t to, const CUtensorMap& map, const BoxCorner& at,
                                 uint32_t barrier) {
@@ -74,6 +91,24 @@ __device__ inline void load_box(uint32_t to, const CUtensorMap& map, const BoxCo
       "l"(&map), "r"(at.column), "r"(at.row), "r"(at.head), "r"(at.batch), "r"(barrier)
       : "memory");
 }
+__device__ inline void load_box(uint32_t to, const CUtensorMap& map, const MatrixCorner& at,
+                                uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
+      : "memory");
+}
+// Into that of both thread blocks of a cluster, completing on the barriers of both.
+__device__ inline void load_box_to_cluster(uint32_t to, const CUtensorMap& map,
+                                           const MatrixCorner& at, uint32_t barrier) {
+  constexpr uint16_t both = 3;
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier), "h"(both)
+      : "memory");
+}
 
 __device__ inline void load_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
   asm volatile(
@@ -81,6 +116,20 @@ __device__ inline void load_bulk(uint32_t to, const void* from, uint32_t bytes, 
           "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
+}
+
+// From shared memory to the box of a matrix.
+__device__ inline void store_box(const CUtensorMap& map, const MatrixCorner& at, uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
+      "r"(at.column), "r"(at.row), "r"(from)
+      : "memory");
+}
+// This thread's stores so far are one group.
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until this thread's stores have read shared memory.
+__device__ inline void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 // ---- Conversions

@@ -164,7 +164,7 @@ class Processor {
 
   // The processing warps.
   __device__ static void synchronize() {
-    asm volatile("bar.sync 1, %0;" ::"n"(warps * 32) : "memory");
+    hopper::synchronize<HardwareBarrier::processing_warps, warps * warp_size>();
   }
 
   const E& e_;

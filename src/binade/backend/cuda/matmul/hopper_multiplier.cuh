@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
+#include "binade/backend/cuda/matmul/hopper_tile.cuh"
 
 // The multiplying warpgroups of Hopper's matmuls.
 namespace binade::backend::cuda::fused {
@@ -11,7 +11,8 @@ template <class T, Order order, class Team>
 class Multiplier {
  public:
   // `results`: where results go as they are, or null.
-  __device__ Multiplier(int half, uint32_t shared, Barriers barriers, const CUtensorMap* results)
+  __device__ Multiplier(int half, uint32_t shared, Barriers<Team> barriers,
+                        const CUtensorMap* results)
       : half_(half), shared_(shared), barriers_(barriers), results_(results) {}
 
   __device__ void run(const MatmulSizes& sizes) {
@@ -21,7 +22,7 @@ class Multiplier {
       Side d[sides];
       multiply(d, sizes.k / Tile::depth);
       if constexpr (sides == 1) release();
-      wait(barriers_.results_empty(half_), phase);
+      wait(barriers_.empty(Names::results, half_), phase);
       if (results_ != nullptr) wait_until_stored();
       store<0>(d[0], sizes, walk.column);
       if constexpr (sides == 2) {
@@ -33,8 +34,7 @@ class Multiplier {
       }
       if (results_ != nullptr)
         start_storing({walk.column, walk.row + half_ * Tile::half_rows}, sizes);
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) arrive(barriers_.results_full(half_));
+      arrive_warp(barriers_.full(Names::results, half_));
     }
     if (results_ != nullptr) wait_until_stored();
   }
@@ -42,6 +42,7 @@ class Multiplier {
  private:
   static constexpr int sides = Team::sides, side_columns = Tile::columns / sides;
   using Side = float[side_columns / 2];
+  using Names = Channels<Team>;
 
   // Two or more steps. At its end the first side is complete; if there is a second, its last
   // matmuls are at work.
@@ -66,7 +67,7 @@ class Multiplier {
   // Of a stage: a group of matmuls for each side.
   template <bool add>
   __device__ void start_step(Side (&d)[sides]) {
-    hopper::wait(barriers_.full(ring_.stage), ring_.phase);
+    barriers_.wait_full(Names::operands, ring_);
     hopper::fence_matmuls();
 #pragma unroll
     for (int side = 0; side < sides; ++side) start_side<add>(d[side], side);
@@ -94,7 +95,8 @@ class Multiplier {
   // This warp has read the stage before, which both thread blocks load into.
   __device__ void release() const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane < Tile::cluster) arrive_at(barriers_.empty(ring_.stage_before()), lane);
+    if (lane < Tile::cluster)
+      hopper::arrive_at(barriers_.empty(Names::operands, ring_.stage_before()), lane);
   }
 
   // Adds the bias and rounds to T. 16-byte pieces are swizzled by the row's last three bits.
@@ -130,19 +132,19 @@ class Multiplier {
   }
 
   // The warpgroup's results from shared memory to where they go, by one thread, in the background.
-  __device__ void start_storing(const MatrixCorner& at, const MatmulSizes& sizes) const {
+  __device__ void start_storing(const hopper::MatrixCorner& at, const MatmulSizes& sizes) const {
     hopper::fence_async_shared();
     synchronize();
     if (threadIdx.x % group_threads != 0) return;
 #pragma unroll
     for (int box = 0; box < Tile::columns / Tile::box; ++box)
-      store_box(*results_, {at.column + sizes.place(box * Tile::box), at.row},
-                shared_ + Tile::results_at + box * Tile::result_box_bytes +
-                    half_ * Tile::half_rows * Tile::row_bytes);
-    commit_stores();
+      hopper::store_box(*results_, {at.column + sizes.place(box * Tile::box), at.row},
+                        shared_ + Tile::results_at + box * Tile::result_box_bytes +
+                            half_ * Tile::half_rows * Tile::row_bytes);
+    hopper::commit_stores();
   }
   __device__ void wait_until_stored() const {
-    if (threadIdx.x % group_threads == 0) wait_for_stores();
+    if (threadIdx.x % group_threads == 0) hopper::wait_for_stores();
     synchronize();
   }
 
@@ -151,16 +153,16 @@ class Multiplier {
   // The warpgroup.
   __device__ void synchronize() const {
     if (half_ == 0)
-      asm volatile("bar.sync 2, %0;" ::"n"(group_threads) : "memory");
+      hopper::synchronize<HardwareBarrier::upper_multiplier, group_threads>();
     else
-      asm volatile("bar.sync 3, %0;" ::"n"(group_threads) : "memory");
+      hopper::synchronize<HardwareBarrier::lower_multiplier, group_threads>();
   }
 
   int half_;
   uint32_t shared_;
-  Barriers barriers_;
+  Barriers<Team> barriers_;
   const CUtensorMap* results_;
-  Ring ring_;
+  OperandRing ring_;
 };
 
 }  // namespace binade::backend::cuda::fused

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "binade/backend/cuda/common/fast_math.cuh"
-#include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
+#include "binade/backend/cuda/matmul/hopper_tile.cuh"
 
 // Tiles of results in shared memory, as processing warps read them: a lane has eight columns.
 namespace binade::backend::cuda::fused {
@@ -85,46 +85,45 @@ struct GeluGate {
 
 // ---- Warps
 
-__device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
-
-__device__ inline void arrive_as_warp(uint32_t barrier) {
-  __syncwarp();
-  if (lane() == 0) hopper::arrive(barrier);
-}
+using hopper::lane;
 
 // One of the warps that process tiles: it has every seventh row, if there are seven.
 template <class Team>
 struct ProcessingWarp {
   int index;
   uint32_t shared;
-  Barriers barriers;
+  Barriers<Team> barriers;
 };
 
 // The halves of a tile's results, as a warp comes to their rows from the first to the last.
+template <class Team>
 class ResultHalves {
  public:
-  __device__ ResultHalves(Barriers barriers, uint32_t phase) : barriers_(barriers), phase_(phase) {
-    hopper::wait(barriers_.results_full(0), phase_);
+  __device__ ResultHalves(Barriers<Team> barriers, uint32_t phase)
+      : barriers_(barriers), phase_(phase) {
+    hopper::wait(barriers_.full(Names::results, 0), phase_);
   }
 
   // Before reading rows up to this one.
   __device__ void before(int last_row) {
     if (!lower_ready_ && last_row >= Tile::half_rows) {
-      hopper::wait(barriers_.results_full(1), phase_);
+      hopper::wait(barriers_.full(Names::results, 1), phase_);
       lower_ready_ = true;
     }
   }
   // After reading all rows of this warp before this one.
   __device__ void after(int next_row) {
     if (!upper_done_ && next_row >= Tile::half_rows) {
-      arrive_as_warp(barriers_.results_empty(0));
+      hopper::arrive_warp(barriers_.empty(Names::results, 0));
       upper_done_ = true;
     }
   }
-  __device__ void end() { arrive_as_warp(barriers_.results_empty(1)); }
+  __device__ void end() { hopper::arrive_warp(barriers_.empty(Names::results, 1)); }
 
  private:
-  Barriers barriers_;
+  using Names = Channels<Team>;
+
+  Barriers<Team> barriers_;
   uint32_t phase_;
   bool lower_ready_ = false, upper_done_ = false;
 };
@@ -155,7 +154,7 @@ struct RowGroup {
 // Calls f with each group of the warp's rows, in their order, once their results are there.
 template <int count, class Team, class F>
 __device__ inline void for_each_group(const ProcessingWarp<Team>& warp, uint32_t phase, F f) {
-  ResultHalves halves(warp.barriers, phase);
+  ResultHalves<Team> halves(warp.barriers, phase);
 #pragma unroll 1
   for (RowGroup<Team, count> group{warp.index}; group.exists(0); group.top = group.row(count)) {
     halves.before(group.row(count - 1));

@@ -44,7 +44,8 @@ template <class GradientReader, class Reader, bool gated>
 struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 2, others = gated ? 1 : 0;
-  // Without FP8 operands, which take fewer registers, more loads in flight gain more than a block.
+  // Without FP8 operands, which take fewer registers, more loads in flight gain more than a block:
+  // 232 instead of 262 us for 16384 x 5632 on an H200.
   static constexpr int in_flight = vectorized && !Reader::stored_in_fp8 ? 2 : 1;
   static constexpr int blocks = !vectorized ? 1 : !Reader::stored_in_fp8 ? 2 : gated ? 3 : 4;
   struct Chunk {

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <type_traits>
-
-#include "binade/backend/cuda/common/hopper.cuh"
-#include "binade/backend/cuda/common/launch.cuh"
+#include "binade/backend/cuda/common/hopper_pipeline.cuh"
 
 // A matmul c [m, n] = a [m, k] b [k, n] of 16-bit operands in tiles that pass through shared
 // memory: one warp loads operands, two warpgroups multiply, and other warps process the tile
@@ -14,6 +11,8 @@ namespace binade::backend::cuda::fused {
 struct Tile {
   static constexpr int rows = 128, columns = 256, depth = 64;
   static constexpr int least_depth = 2 * depth;  // of a matmul
+  // Measured on an H200 by SwiGLU's matmuls of 16384 x 5632 x 2048, power-limited: the gradient
+  // takes 661 us; in clusters of one 680 and of four 694.
   static constexpr int cluster = 2;
   static constexpr int most_processing_warps = 7;
 
@@ -21,7 +20,8 @@ struct Tile {
   static constexpr int row_bytes = 128, box = 64;
   static constexpr int a_bytes = rows * row_bytes, b_box_bytes = depth * row_bytes;
   static constexpr int stage_bytes = a_bytes + columns / box * b_box_bytes;
-  // As many as fit beside a tile of results.
+  // As many as fit beside a tile of results. A fourth, in the memory of the results, made the
+  // gradient above 1% faster and the forward no faster.
   static constexpr int stages = 3;
   static constexpr int half_rows = rows / 2;  // of one multiplying warpgroup
 
@@ -36,15 +36,17 @@ struct Tile {
 // The warps of a thread block, and the registers of their threads: 128 of a multiplying one hold
 // results.
 
-// Seven warps process, for tiles that are multiplied in a short time. The compiler grants so many
-// threads too few registers for matmuls of all columns of a tile: each is divided in two.
+// Seven warps process, for tiles that are multiplied in a short time: GELU of 768 products takes
+// 589 us on an H200, with three 629. The compiler grants so many threads too few registers for
+// matmuls of all columns of a tile: each is divided in two.
 struct SevenProcess {
   static constexpr int processing_warps = 7, threads = 512;
   static constexpr int multiplying_registers = 160, processing_registers = 96;
   static constexpr int sides = 2;
 };
 // Three warps process, for sums that take long enough. Matmuls of all columns read less of shared
-// memory, whose bandwidth limits them.
+// memory, whose bandwidth limits them: the gradient of SwiGLU, 16384 x 5632 x 2048, takes 658 us on
+// an H200, with seven 695.
 struct ThreeProcess {
   static constexpr int processing_warps = 3, threads = 384;
   static constexpr int multiplying_registers = 184, processing_registers = 136;
@@ -73,29 +75,32 @@ enum class Order {
   n_by_k   // rows of k elements, which lie side by side as those of the first
 };
 
-// Barriers in shared memory. A stage of operands is full once its loads are complete and empty once
-// the multiplying warps of both thread blocks have read it, since both load into it. Results of a
-// warpgroup are full once it has written them and empty once they are processed.
-struct Barriers {
-  uint32_t base;
-
-  __device__ uint32_t full(int stage) const { return base + 8 * stage; }
-  __device__ uint32_t empty(int stage) const { return base + 8 * (Tile::stages + stage); }
-  __device__ uint32_t results_full(int half) const { return base + 16 * Tile::stages + 8 * half; }
-  __device__ uint32_t results_empty(int half) const { return results_full(half) + 16; }
-
-  // One thread.
-  __device__ void init(int processing_warps) const {
+// The channels between the warps of a thread block.
+template <class Team>
+struct Channels {
+  // Operands are read by the multiplying warps of both thread blocks, since both load into a stage.
+  // Results have a stage for each multiplying warpgroup.
+  enum Name { operands, results };
+  static constexpr auto channels() {
     constexpr int multiplying_warps = 4;  // of a warpgroup
-    for (int stage = 0; stage < Tile::stages; ++stage) {
-      hopper::init_barrier(full(stage), 1);
-      hopper::init_barrier(empty(stage), 2 * multiplying_warps * Tile::cluster);
-    }
-    for (int half = 0; half < 2; ++half) {
-      hopper::init_barrier(results_full(half), multiplying_warps);
-      hopper::init_barrier(results_empty(half), processing_warps);
-    }
-    hopper::publish_barriers();
+    return std::array<hopper::Channel<Name>, 2>{
+        {{operands, Tile::stages, 1, 2 * multiplying_warps * Tile::cluster},
+         {results, 2, multiplying_warps, Team::processing_warps}}};
+  }
+};
+template <class Team>
+using Barriers = hopper::Barriers<Channels<Team>>;
+static_assert(Tile::barriers_at + Barriers<SevenProcess>::bytes <= Tile::shared_bytes);
+
+// Barriers of the hardware.
+enum class HardwareBarrier { thread_block, processing_warps, upper_multiplier, lower_multiplier };
+
+// Of operands. Compares by <, which gives the instructions that the matmuls were measured with.
+struct OperandRing : hopper::Ring<Tile::stages> {
+  __device__ void advance() {
+    if (++stage < Tile::stages) return;
+    stage = 0;
+    phase ^= 1;
   }
 };
 
@@ -121,7 +126,9 @@ class TileWalk {
   }
 
  private:
-  static constexpr int group_rows = 8;  // of clusters
+  // Of clusters. Measured on an H200 by SwiGLU's forward and gradient, 16384 x 5632 x 2048: 1,171
+  // and 661 us, with 4 rows 1,195 and 662, with 16 rows 1,177 and 669.
+  static constexpr int group_rows = 8;
 
   __device__ void go() {
     const int group = index_ / (group_rows * across_), in_group = index_ % (group_rows * across_);
@@ -134,104 +141,35 @@ class TileWalk {
   int down_, across_, step_, index_;
 };
 
-// The place in a ring of stages, and the parity of the current round.
-struct Ring {
-  int stage = 0;
-  uint32_t phase = 0;
-
-  __device__ void advance() {
-    if (++stage < Tile::stages) return;
-    stage = 0;
-    phase ^= 1;
-  }
-  __device__ int stage_before() const { return (stage == 0 ? Tile::stages : stage) - 1; }
-};
-
-// ---- Instructions
-
-struct MatrixCorner {
-  int column, row;
-};
-
-// The box of a matrix from its corner on, into shared memory.
-__device__ inline void load_box(uint32_t to, const CUtensorMap& map, const MatrixCorner& at,
-                                uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-      "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
-      : "memory");
-}
-// From shared memory to the box of a matrix.
-__device__ inline void store_box(const CUtensorMap& map, const MatrixCorner& at, uint32_t from) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
-      "r"(at.column), "r"(at.row), "r"(from)
-      : "memory");
-}
-// This thread's stores so far are one group.
-__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until this thread's stores have read shared memory.
-__device__ inline void wait_for_stores() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-// Into that of both thread blocks of a cluster, completing on the barriers of both.
-__device__ inline void load_box_to_cluster(uint32_t to, const CUtensorMap& map,
-                                           const MatrixCorner& at, uint32_t barrier) {
-  constexpr uint16_t both = 3;
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier), "h"(both)
-      : "memory");
-}
-
-// At a barrier of a thread block of the cluster.
-__device__ inline void arrive_at(uint32_t barrier, int block) {
-  asm volatile(
-      "{\n.reg .b32 address;\nmapa.shared::cluster.u32 address, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [address];\n}" ::"r"(barrier),
-      "r"(block)
-      : "memory");
-}
-
-__device__ inline void synchronize_cluster() {
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-
-// ---- Loading
-
 // Loads this thread block's part of b's stage for both of its cluster.
 template <Order order>
-__device__ inline void load_b(uint32_t to, const CUtensorMap& b, const MatrixCorner& at,
+__device__ inline void load_b(uint32_t to, const CUtensorMap& b, const hopper::MatrixCorner& at,
                               const MatmulSizes& sizes, uint32_t full) {
   const int half = static_cast<int>(blockIdx.x) % Tile::cluster;
   if constexpr (order == Order::n_by_k) {
     constexpr int rows = Tile::columns / Tile::cluster;
-    load_box_to_cluster(to + half * rows * Tile::row_bytes, b,
-                        {at.row, at.column + sizes.place(half * rows)}, full);
+    hopper::load_box_to_cluster(to + half * rows * Tile::row_bytes, b,
+                                {at.row, at.column + sizes.place(half * rows)}, full);
   } else {
     constexpr int boxes = Tile::columns / Tile::box / Tile::cluster;
 #pragma unroll
     for (int i = half * boxes; i < (half + 1) * boxes; ++i)
-      load_box_to_cluster(to + i * Tile::b_box_bytes, b,
-                          {at.column + sizes.place(i * Tile::box), at.row}, full);
+      hopper::load_box_to_cluster(to + i * Tile::b_box_bytes, b,
+                                  {at.column + sizes.place(i * Tile::box), at.row}, full);
   }
 }
 
 // Loads the operands of all tiles. One thread.
-template <Order order>
+template <Order order, class Team>
 __device__ inline void load_operands(const CUtensorMap& a, const CUtensorMap& b,
-                                     const MatmulSizes& sizes, uint32_t shared, Barriers barriers) {
-  using namespace hopper;
-  Ring ring;
+                                     const MatmulSizes& sizes, uint32_t shared,
+                                     Barriers<Team> barriers) {
+  OperandRing ring;
   for (TileWalk walk(sizes); !walk.at_end(); walk.advance()) {
     for (int k = 0; k < sizes.k; k += Tile::depth, ring.advance()) {
-      const uint32_t to = shared + ring.stage * Tile::stage_bytes, full = barriers.full(ring.stage);
-      wait(barriers.empty(ring.stage), ring.phase ^ 1);
-      arrive_expecting(full, Tile::stage_bytes);
-      fused::load_box(to, a, {k, walk.row}, full);
+      const uint32_t to = shared + ring.stage * Tile::stage_bytes;
+      const uint32_t full = barriers.open(Channels<Team>::operands, ring, Tile::stage_bytes);
+      hopper::load_box(to, a, hopper::MatrixCorner{k, walk.row}, full);
       load_b<order>(to + Tile::a_bytes, b, {walk.column, k}, sizes, full);
     }
   }
