@@ -130,6 +130,35 @@ TEST(Fused, AttentionCausalAndGrouped) {
   }
 }
 
+// More queries than are attended to at once, by all options that have no kernel on the CPU: the
+// last chunk is short, and with a window none reads all keys.
+TEST(Fused, AttentionInChunks) {
+  struct Case {
+    int64_t queries, keys, kv_heads;
+    AttentionOptions options;
+  };
+  const std::vector<Case> cases = {
+      {1100, 1100, 2, {.causal = true, .window = 300}},
+      {1100, 1100, 1, {.causal = true, .window = 700, .softcap = 2}},
+      {1030, 1300, 2, {.causal = true, .softcap = 1.5}},
+      {1300, 600, 2, {.causal = true, .window = 90}},  // the first 700 queries see no key
+      {1030, 77, 1, {.softcap = 2}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.queries * 10000 + c.keys);
+    const std::vector<Shape> shapes = {
+        {1, 2, c.queries, 8}, {1, c.kv_heads, c.keys, 8}, {1, c.kv_heads, c.keys, 8}};
+    expect_alike(
+        [&](std::span<const Tensor> x) {
+          return Outputs{scaled_dot_product_attention(x[0], x[1], x[2], c.options)};
+        },
+        [&](std::span<const Tensor> x) {
+          return Outputs{scaled_dot_product_attention_composite(x[0], x[1], x[2], c.options)};
+        },
+        shapes, 3, 1300);
+  }
+}
+
 TEST(Fused, PackedAttention) {
   for (const int64_t kv_heads : {4, 2}) {
     const std::vector<Shape> shapes = {{2, 77, (4 + 2 * kv_heads) * 16}};

@@ -194,8 +194,7 @@ void require_offsets(const AttentionOptions& options) {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   check_attention(q, k, v, options);
-  if (needs_composite(options, k.size(2)))
-    return scaled_dot_product_attention_composite(q, k, v, options);
+  if (needs_composite(options, k.size(2))) return chunked_attention(q, k, v, options);
   const Call call(Op::scaled_dot_product_attention, {q, k, v});
   require_same_dtype("scaled_dot_product_attention", call[0], call[1]);
   require_same_dtype("scaled_dot_product_attention", call[0], call[2]);
@@ -292,7 +291,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   // A document may span rows of the batch.
   const int64_t most_keys = options.documents.empty() ? qkv.size(1) : qkv.size(0) * qkv.size(1);
   if (needs_composite(options, most_keys))
-    return packed_attention_composite(qkv, heads, kv_heads, options);
+    return packed_attention_by(chunked_attention, qkv, {heads, kv_heads, dim}, options);
   if (!options.documents.empty())
     return packed_documents(qkv, {heads, kv_heads, dim}, options, std::nullopt);
   const Call call(Op::packed_attention, {qkv});
@@ -337,30 +336,35 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   return result;
 }
 
-Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
-                                  const AttentionOptions& options) {
-  const int64_t dim = check_packed(qkv, heads, kv_heads, options);
-  require_offsets(options);
+Tensor ops::packed_attention_by(AttendByOps attend, const Tensor& qkv, const HeadCounts& counts,
+                                const AttentionOptions& options) {
+  const auto [heads, kv_heads, dim] = counts;
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const auto parts = split(qkv, {heads * dim, kv_heads * dim, kv_heads * dim}, 2);
   if (!options.documents.empty()) {
-    const auto rows = [&](const Tensor& x, int64_t count) {
+    const auto rows = [&, dim = dim](const Tensor& x, int64_t count) {
       return reshape(x, {batch * tokens, count, dim});
     };
     AttentionOptions of_one = options;
     of_one.documents.clear();
-    const Tensor y =
-        varlen_attention_composite(rows(parts[0], heads), rows(parts[1], kv_heads),
-                                   rows(parts[2], kv_heads), {options.documents}, of_one);
+    const Tensor y = varlen_attention_by(attend, rows(parts[0], heads), rows(parts[1], kv_heads),
+                                         rows(parts[2], kv_heads), {options.documents}, of_one);
     return reshape(y, {batch, tokens, heads * dim});
   }
-  const auto as_heads = [&](const Tensor& x, int64_t count) {
+  const auto as_heads = [&, dim = dim](const Tensor& x, int64_t count) {
     return transpose(reshape(x, {batch, tokens, count, dim}), 1, 2);
   };
-  const Tensor y = scaled_dot_product_attention_composite(as_heads(parts[0], heads),
-                                                          as_heads(parts[1], kv_heads),
-                                                          as_heads(parts[2], kv_heads), options);
+  const Tensor y = attend(as_heads(parts[0], heads), as_heads(parts[1], kv_heads),
+                          as_heads(parts[2], kv_heads), options);
   return reshape(transpose(y, 1, 2), {batch, tokens, heads * dim});
+}
+
+Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                                  const AttentionOptions& options) {
+  const int64_t dim = check_packed(qkv, heads, kv_heads, options);
+  require_offsets(options);
+  return packed_attention_by(scaled_dot_product_attention_composite, qkv, {heads, kv_heads, dim},
+                             options);
 }
 
 Tensor decode_attention(const Tensor& qkv, const DecodeCache& cache, std::optional<double> scale) {

@@ -35,7 +35,8 @@ Tensor document_bounds(const std::vector<int64_t>& documents);
 // softmax(q k^T * scale) v in tiles, the softmax in f32, the scores never stored.
 // q [batch, heads, queries, dim]; k and v [batch, kv_heads, keys, dim]; heads a multiple of
 // kv_heads. Queries and keys may differ in number. A query that sees no key gives zeros. A window
-// shorter than the keys, a softcap, a mask and dropout run by plain ops, which store the scores.
+// shorter than the keys, a softcap, a mask and dropout run by plain ops, which store the scores of
+// some queries at a time.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 // scaled_dot_product_attention() by plain ops: the definition.

@@ -32,6 +32,21 @@ void packed_backward(backend::AttentionBackward args, const Tensor& dqkv, const 
 struct HeadCounts {
   int64_t heads, kv_heads, dim;
 };
+
+// Attention by plain ops.
+using AttendByOps = Tensor (*)(const Tensor& q, const Tensor& k, const Tensor& v,
+                               const AttentionOptions& options);
+// scaled_dot_product_attention_composite() of some queries at a time; arguments are checked. The
+// backward computes a chunk's scores again, so that memory grows with the number of keys, not with
+// its square. Keys that no query of a chunk sees are not read.
+Tensor chunked_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionOptions& options);
+// packed_attention() and varlen_attention() with the attention of each sequence by `attend`.
+Tensor packed_attention_by(AttendByOps attend, const Tensor& qkv, const HeadCounts& counts,
+                           const AttentionOptions& options);
+Tensor varlen_attention_by(AttendByOps attend, const Tensor& q, const Tensor& k, const Tensor& v,
+                           const SequenceOffsets& offsets, const AttentionOptions& options);
+
 // Documents as kernels attend within them.
 struct DeviceDocuments {
   Tensor bounds = {};  // undefined: each has `length` rows

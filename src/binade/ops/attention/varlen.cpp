@@ -277,7 +277,7 @@ Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const Tensor inputs[] = {q, k, v};
   const std::optional<DeviceDocuments> on_device = varlen_documents(inputs, offsets, options);
   if (!on_device && needs_composite(options, k.size(0)))
-    return varlen_attention_composite(q, k, v, offsets, options);
+    return varlen_attention_by(chunked_attention, q, k, v, offsets, options);
   const Call call(Op::varlen_attention, {q, k, v});
   require_same_dtype("varlen_attention", call[0], call[1]);
   require_same_dtype("varlen_attention", call[0], call[2]);
@@ -305,9 +305,9 @@ Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   });
 }
 
-Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const SequenceOffsets& offsets, const AttentionOptions& options) {
-  check_varlen(q, k, v, offsets, options);
+Tensor ops::varlen_attention_by(AttendByOps attend, const Tensor& q, const Tensor& k,
+                                const Tensor& v, const SequenceOffsets& offsets,
+                                const AttentionOptions& options) {
   Composite call(Op::varlen_attention, {q, k, v});
   const std::vector<int64_t>&queries = offsets.queries,
         &keys = offsets.keys.empty() ? queries : offsets.keys;
@@ -316,12 +316,18 @@ Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor
   };
   std::vector<Tensor> parts;
   for (size_t i = 0; i + 1 < queries.size(); ++i) {
-    const Tensor y = scaled_dot_product_attention_composite(
-        sequence(call[0], queries[i], queries[i + 1]), sequence(call[1], keys[i], keys[i + 1]),
-        sequence(call[2], keys[i], keys[i + 1]), options);
+    const Tensor y = attend(sequence(call[0], queries[i], queries[i + 1]),
+                            sequence(call[1], keys[i], keys[i + 1]),
+                            sequence(call[2], keys[i], keys[i + 1]), options);
     parts.push_back(transpose(squeeze(y, 0), 0, 1));
   }
   return call.result(parts.empty() ? call[0] : cat(parts, 0));
+}
+
+Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const SequenceOffsets& offsets, const AttentionOptions& options) {
+  check_varlen(q, k, v, offsets, options);
+  return varlen_attention_by(scaled_dot_product_attention_composite, q, k, v, offsets, options);
 }
 
 }  // namespace binade
