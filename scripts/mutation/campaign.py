@@ -93,24 +93,28 @@ class Coverage:
             return sum(s for (other, c), s in self.seconds.items() if other == name and c.startswith(case[:-1]))
         return self.seconds.get(test, 0)
 
-    def rounds(self, fault):
+    def rounds(self, fault, seconds):
         """The tests that reach a fault, the quickest first, in rounds of growing length. Then the others of their
-        executables: what is computed once for a process was noted for the first test alone that needed it."""
+        executables: what is computed once for a process was noted for the first test alone that needed it. Tests
+        that do not fit into `seconds` are left out."""
         own = fault.component()
         cost = lambda test: (self.time_of(test) + 0.01) * (1 if test[0] == own else FOREIGN)
-        tests = sorted((test for test in self.reached.get(fault.number, ()) if test not in self.broken), key=cost)
-        total, parts = 0.0, [[] for _ in ROUND_SECONDS]
-        for test in tests:
+        reaching = self.reached.get(fault.number, set()) - self.broken
+        names = {name for name, _ in reaching}
+        rest = {test for test in self.seconds if test[0] in names} - self.broken - reaching
+        total, parts = 0.0, {}
+        for test in sorted(reaching, key=cost) + sorted(rest, key=cost):
+            if parts and total + self.time_of(test) > seconds:
+                continue
             total += self.time_of(test)
-            parts[next(i for i, limit in enumerate(ROUND_SECONDS) if total <= limit)].append(test)
-        names = {name for name, _ in tests}
-        rest = [test for test in self.seconds if test[0] in names and test not in self.broken | set(tests)]
-        return [part for part in [*parts, sorted(rest, key=cost)] if part]
+            part = next(i for i, limit in enumerate(ROUND_SECONDS) if total <= limit)
+            parts.setdefault((test in rest, part), []).append(test)
+        return list(parts.values())
 
 
 class Runner:
-    def __init__(self, coverage):
-        self.coverage = coverage
+    def __init__(self, coverage, seconds):
+        self.coverage, self.seconds = coverage, seconds
 
     def run(self, name, cases, number, memory):
         """The first of these tests that fails, or a word about how the executable ended; None if all pass."""
@@ -147,7 +151,7 @@ class Runner:
         """The test that notices a fault, or None. Those that read or write past the end of memory are left to the
         poison preset, which is asked last."""
         for memory in ({}, {"BINADE_POISON": "guard"}):
-            for tests in self.coverage.rounds(fault):
+            for tests in self.coverage.rounds(fault, self.seconds):
                 if killer := self.killer_among(tests, fault, memory):
                     return killer + (" (poison)" if memory else "")
         return None
@@ -168,7 +172,7 @@ def read_results(path):
     return results
 
 
-def run(count, seed, jobs, again, listed):
+def run(count, seed, jobs, seconds, again, listed):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and tests send it
     known = Known()
     name = f"random-{count}-{seed}"
@@ -184,7 +188,8 @@ def run(count, seed, jobs, again, listed):
     results = read_results(path)
     faults = sample.selected(coverage.reached)
     waiting = [f for f in faults if f.key() not in results or again and results[f.key()]["killer"] is None]
-    runner = Runner(coverage)
+    waiting.sort(key=lambda fault: known.reason(fault.place) is not None)  # what is known takes longest
+    runner = Runner(coverage, seconds)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool, open(path, "a") as out:
         running = {pool.submit(runner.judge, fault): fault for fault in waiting}
         for index, done in enumerate(concurrent.futures.as_completed(running), 1):

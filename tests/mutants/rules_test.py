@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
-from mutation import rules, sample  # noqa: E402
+from mutation import campaign, rules, sample  # noqa: E402
 
 
 def found(text):
@@ -62,6 +62,25 @@ class Rules(unittest.TestCase):
         log = ("/t/src/binade/a/x.cpp:11:3: error: no\n"
                "/t/src/binade/a/y.cpp:21:3:   required from here\n/usr/include/move.h:1:1: error: read-only\n")
         self.assertEqual(sample.errors_of(log), [(("a/x.cpp", 10), []), (("a/y.cpp", 20), [])])
+
+
+class Coverage(unittest.TestCase):
+    def rounds(self, seconds):
+        coverage = campaign.Coverage.__new__(campaign.Coverage)
+        coverage.seconds = {("x", "A.quick"): 1, ("x", "A.slow"): 50, ("x", "A.rest"): 3, ("y", "B.quick"): 2,
+                            ("z", "C.quick"): 1, ("x", "A.broken"): 0}
+        coverage.reached = {7: {("x", "A.slow"), ("x", "A.quick"), ("y", "B.quick"), ("x", "A.broken")}}
+        coverage.broken = {("x", "A.broken")}
+        fault = sample.Fault(7, rules.Place("x/y.cpp", "off by one", 1, "", "", "", []))
+        return coverage.rounds(fault, seconds)
+
+    def test_quick_tests_come_first_then_the_others_of_their_executables(self):
+        self.assertEqual(self.rounds(1000), [[("x", "A.quick")], [("y", "B.quick")], [("x", "A.slow")],
+                                             [("x", "A.rest")]])
+
+    def test_what_takes_too_long_is_left_out(self):
+        self.assertEqual(self.rounds(10), [[("x", "A.quick")], [("y", "B.quick")], [("x", "A.rest")]])
+        self.assertEqual(self.rounds(0.5), [[("x", "A.quick")]])
 
 
 if __name__ == "__main__":
