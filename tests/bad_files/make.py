@@ -547,6 +547,9 @@ def tokenizer():
     tz("self_test_that_fails", PIECES + BPE + field(4, field(1, field(1, "ab") + field(2, "b a"))), "Self-test failures")
     block = [0x80000000] * 256
     with_charsmap("charsmap_two_bytes", b"\1\2", "the size of a trie", "2 bytes")
+    with_charsmap("charsmap_three_bytes", b"\1\2\3", "the size of a trie", "3 bytes, found 0")
+    with_charsmap("charsmap_size_alone", charsmap([], b"", 8), "the size of a trie", "4 bytes, found 8")
+    with_charsmap("charsmap_without_texts", charsmap(block, b""), "a zero byte at the end")
     with_charsmap("charsmap_size_past_the_end", charsmap(block, b"x\0", 10**6), "the size of a trie", "found 1000000")
     with_charsmap("charsmap_size_odd", charsmap(block, b"x\0", 1023), "the size of a trie", "found 1023")
     with_charsmap("charsmap_no_trie", charsmap([], b"x\0"), "the size of a trie", "found 0")

@@ -9,8 +9,12 @@
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/index/index.h"
+#include "binade/ops/index/mask.h"
+#include "binade/ops/index/sort.h"
 #include "binade/ops/quantized/quantize.h"
 #include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/pad.h"
+#include "binade/ops/shape/rearrange.h"
 #include "binade/ops/shape/shape.h"
 
 // One case a line.
@@ -134,6 +138,62 @@ TEST(BadInput, Shapes) {
       {"split", "sizes", [] { split(f({5}), std::vector<int64_t>(12, 1), 0); }},
       {"split", "size", [] { split(f({5}), 0, 0); }},
   });
+}
+
+TEST(BadInput, Rearrangements) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min(), far = (int64_t{1} << 48) + 1;
+  expect_refused({
+      {"flip", "x", [] { flip(none, {0}); }},
+      {"flip", "axes", [] { flip(f({2, 3}), {0, -2}); }},
+      {"flip", "axis", [] { flip(f({2, 3}), {2}); }},
+      {"roll", "shifts", [] { roll(f({2, 3}), {1, 2}, {}); }},
+      {"roll", "shifts", [] { roll(f({2, 3}), {1}, {0, 1}); }},
+      {"roll", "shifts", [] { roll(f({2, 3}), {}, {}); }},
+      {"roll", "axis", [] { roll(f({2, 3}), {1}, {-3}); }},
+      {"repeat", "times", [] { repeat(f({2, 3}), {2}); }},
+      {"repeat", "times", [] { repeat(f({2, 3}), {2, -1}); }},
+      {"tril", "x", [] { tril(f({3})); }},
+      {"triu", "x", [] { triu(f({3})); }},
+      {"triu", "x", [] { triu(none); }},
+      {"pad", "padding", [] { pad(f({2, 3}), {1}); }},
+      {"pad", "padding", [] { pad(f({3}), {1, 1, 1, 1}); }},
+      {"pad", "padding", [] { pad(f({3}), {-4, 1}); }},
+      {"pad", "padding", [] { pad(f({3}), {1, -4}); }},
+      {"pad", "padding", [] { pad(f({3}), {-2, -2}); }},
+      {"pad", "padding", [] { pad(f({3}), {far, 0}); }},
+      {"pad", "padding", [] { pad(f({3}), {0, far}); }},
+      {"pad", "padding", [] { pad(f({3}), {least, most}); }},
+      {"pad", "padding", [] { pad(f({3}), {3, 0}, {.mode = PadMode::reflect}); }},
+      {"pad", "padding", [] { pad(f({3}), {0, 3}, {.mode = PadMode::reflect}); }},
+      {"pad", "padding", [] { pad(f({3}), {-1, 0}, {.mode = PadMode::reflect}); }},
+      {"pad", "padding", [] { pad(f({3}), {0, -1}, {.mode = PadMode::replicate}); }},
+      {"pad", "padding", [] { pad(f({0}), {0, 1}, {.mode = PadMode::replicate}); }},
+      {"pad", "padding", [] { pad(f({0}), {1, 0}, {.mode = PadMode::reflect}); }},
+      {"masked_fill", "mask", [] { masked_fill(f({3}), f({3}), 0); }},
+      {"masked_fill", "mask", [] { masked_fill(f({3}), b({2, 3}), 0); }},
+      {"masked_fill", "mask", [] { masked_fill(f({3}), m({3}, DType::boolean), 0); }},
+      {"masked_select", "x", [] { masked_select(m({3}), m({3}, DType::boolean)); }},
+      {"sort", "x", [] { sort(fp8({3})); }},
+      {"sort", "axis", [] { sort(f({3}), 1); }},
+      {"topk", "k", [] { topk(f({3}), 4); }},
+      {"topk", "k", [] { topk(f({3}), -1); }},
+  });
+}
+
+// The last values before a refusal are results, empty or not.
+TEST(BadInput, EdgesAreTaken) {
+  EXPECT_EQ(pad(f({3}), {-1, -2}).shape(), Shape({0}));
+  EXPECT_EQ(pad(f({3}), {-3, 1}).shape(), Shape({1}));
+  EXPECT_EQ(pad(f({3}), {1, -3}).shape(), Shape({1}));
+  EXPECT_EQ(pad(f({3}), {2, 2}, {.mode = PadMode::reflect}).shape(), Shape({7}));
+  EXPECT_EQ(pad(f({1}), {5, 6}, {.mode = PadMode::replicate}).shape(), Shape({12}));
+  EXPECT_EQ(pad(f({2, 3}), {0, 1, 2, 0}).shape(), Shape({4, 4}));
+  EXPECT_EQ(topk(f({3}), 3).index.shape(), Shape({3}));
+  EXPECT_EQ(topk(f({3}), 0).index.shape(), Shape({0}));
+  EXPECT_EQ(repeat(f({2, 3}), {0, 2, 1}).shape(), Shape({0, 4, 3}));
+  EXPECT_EQ(split(f({5}), std::vector<int64_t>{0, 5, 0}, 0).size(), 3u);
+  EXPECT_EQ(tril(f({0, 3})).shape(), Shape({0, 3}));
+  EXPECT_EQ(roll(f({0}), {3}, {}).shape(), Shape({0}));
 }
 
 TEST(BadInput, Indices) {

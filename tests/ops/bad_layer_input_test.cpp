@@ -6,7 +6,10 @@
 
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/conv/conv.h"
+#include "binade/ops/conv/pool.h"
 #include "binade/ops/conv/sample.h"
+#include "binade/ops/conv/unfold.h"
+#include "binade/ops/loss/ctc_loss.h"
 #include "binade/ops/loss/distance.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/loss/margin_loss.h"
@@ -112,6 +115,38 @@ TEST(BadInput, Convolutions) {
   });
 }
 
+TEST(BadInput, Windows) {
+  constexpr int64_t far = (int64_t{1} << 24) + 1;
+  expect_refused({
+      {"adaptive_avg_pool", "x", [] { adaptive_avg_pool(f({2, 3}), {1}); }},
+      {"adaptive_avg_pool", "sizes", [] { adaptive_avg_pool(f({1, 2, 4, 4}), {2, 2, 2}); }},
+      {"adaptive_avg_pool", "sizes", [] { adaptive_avg_pool(f({1, 2, 4, 4}), {}); }},
+      {"adaptive_avg_pool", "sizes", [] { adaptive_avg_pool(f({1, 2, 4, 4}), {2, 0}); }},
+      {"adaptive_max_pool", "sizes", [] { adaptive_max_pool(f({1, 2, 4}), {-1}); }},
+      {"adaptive_max_pool", "sizes", [] { adaptive_max_pool(f({1, 2, 0}), {1}); }},
+      {"unfold", "x", [] { unfold(f({2, 4, 4}), {}); }},
+      {"unfold", "kernel", [] { unfold(f({1, 2, 4, 4}), {.kernel = {5, 1}}); }},
+      {"unfold", "kernel", [] { unfold(f({1, 2, 4, 4}), {.kernel = {1, 5}}); }},
+      {"unfold", "kernel", [] { unfold(f({1, 2, 4, 4}), {.kernel = {3}, .dilation = {2}}); }},
+      {"unfold", "kernel", [] { unfold(f({1, 2, 4, 4}), {.kernel = {2, 0}}); }},
+      {"unfold", "kernel", [] { unfold(f({1, 2, 4, 4}), {.kernel = {1, 1, 1}}); }},
+      {"unfold", "stride", [] { unfold(f({1, 2, 4, 4}), {.stride = {0}}); }},
+      {"unfold", "stride", [] { unfold(f({1, 2, 4, 4}), {.stride = {far, 1}}); }},
+      {"unfold", "padding", [] { unfold(f({1, 2, 4, 4}), {.padding = {0, -1}}); }},
+      {"unfold", "dilation", [] { unfold(f({1, 2, 4, 4}), {.dilation = {1, far}}); }},
+      {"fold", "columns", [] { fold(f({2, 3}), 2, 2, {}); }},
+      {"fold", "columns", [] { fold(f({1, 8, 8}), 4, 4, {}); }},
+      {"fold", "columns", [] { fold(f({1, 6, 9}), 4, 4, {}); }},
+      {"fold", "height, width", [] { fold(f({1, 8, 9}), 0, 4, {}); }},
+      {"fold", "height, width", [] { fold(f({1, 8, 9}), 4, 0, {}); }},
+  });
+  EXPECT_EQ(unfold(f({1, 2, 4, 4}), {.kernel = {4, 1}}).shape(), Shape({1, 8, 4}));
+  EXPECT_EQ(unfold(f({1, 2, 4, 4}), {.kernel = {3}, .padding = {0, 1}, .dilation = {1, 2}}).shape(), Shape({1, 18, 4}));
+  EXPECT_EQ(fold(f({1, 8, 9}), 4, 4, {}).shape(), Shape({1, 2, 4, 4}));
+  EXPECT_EQ(adaptive_avg_pool(f({0, 2, 4, 4}), {3, 2}).shape(), Shape({0, 2, 3, 2}));
+  EXPECT_EQ(adaptive_max_pool(f({1, 2, 4, 4}), {3}).shape(), Shape({1, 2, 3, 3}));
+}
+
 TEST(BadInput, Norms) {
   expect_refused({
       {"layer_norm", "x", [] { layer_norm(f({3, 0})); }},
@@ -171,6 +206,11 @@ TEST(BadInput, Transformers) {
       {"varlen_attention", "queries", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {}); }},
       {"varlen_attention", "queries", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 2}}); }},
       {"varlen_attention", "queries", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 5, 2, 3}}); }},
+      {"varlen_attention", "queries", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{1, 3}}); }},
+      {"varlen_attention", "queries", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 4}}); }},
+      {"varlen_attention", "k", [] { varlen_attention(f({3, 2, 4}), i({3, 2, 4}), f({3, 2, 4}), {{0, 3}}); }},
+      {"varlen_attention", "v", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({2, 4}), {{0, 3}}); }},
+      {"varlen_attention", "keys", [] { varlen_attention(f({3, 2, 4}), f({5, 2, 4}), f({5, 2, 4}), {{0, 3}, {0, 3}}); }},
       {"varlen_attention", "keys", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 3}, {0, 1, 3}}); }},
       {"varlen_attention", "mask", [] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 3}}, {.mask = f({3, 3})}); }},
       {"packed_attention", "documents", [] { packed_attention(f({2, 3, 12}), 2, 1, {.documents = {0, 3}}); }},
@@ -228,6 +268,28 @@ TEST(BadInput, Losses) {
       {"kl_div", "target", [] { kl_div(f({2}), none); }},
       {"margin_ranking_loss", "margin", [] { margin_ranking_loss(f({2}), f({2}), f({2}), nan); }},
       {"multi_margin_loss", "target", [] { multi_margin_loss(f({2, 3}), i({2}, 3)); }},
+      {"soft_margin_loss", "input", [] { soft_margin_loss(f({2}), i({2})); }},
+      {"soft_margin_loss", "operands", [] { soft_margin_loss(f({2}), f({3})); }},
+      {"triplet_margin_loss", "margin", [] { triplet_margin_loss(f({2}), f({2}), f({2}), infinity); }},
+      {"triplet_margin_loss", "operands", [] { triplet_margin_loss(f({2}), f({2}), f({3})); }},
+      {"hinge_embedding_loss", "margin", [] { hinge_embedding_loss(f({2}), f({2}), nan); }},
+      {"multi_margin_loss", "target", [] { multi_margin_loss(f({2, 3}), i({3})); }},
+      {"multi_margin_loss", "x", [] { multi_margin_loss(f({3}), i({3})); }},
+      {"binary_cross_entropy", "target", [] { binary_cross_entropy(f({2}), f({3})); }},
+      {"ctc_loss", "log_probs", [] { ctc_loss(f({4, 3}), i({2, 2}, 1), {{4, 4}, {2, 2}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), i({2}, 1), {{4, 4}, {2, 2}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), i({3, 2}, 1), {{4, 4}, {2, 2}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), f({2, 2}), {{4, 4}, {2, 2}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 3), {{4, 4}, {2, 2}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, -1), {{4, 4}, {2, 2}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 0), {{4, 4}, {0, 1}}); }},
+      {"ctc_loss", "targets", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4, 4}, {2, 2}}, {.blank = 1}); }},
+      {"ctc_loss", "blank", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4, 4}, {2, 2}}, {.blank = 3}); }},
+      {"ctc_loss", "blank", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4, 4}, {2, 2}}, {.blank = -1}); }},
+      {"ctc_loss", "input lengths", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4, 5}, {2, 2}}); }},
+      {"ctc_loss", "input lengths", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4}, {2, 2}}); }},
+      {"ctc_loss", "target lengths", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4, 4}, {3, 2}}); }},
+      {"ctc_loss", "target lengths", [] { ctc_loss(f({4, 2, 3}), i({2, 2}, 1), {{4, 4}, {2, -1}}); }},
       {"cosine_similarity", "axis", [] { cosine_similarity(f({2, 3}), f({2, 3}), 2); }},
       {"cosine_similarity", "operands", [] { cosine_similarity(f({2, 3}), f({3, 3})); }},
       {"cosine_similarity", "eps", [] { cosine_similarity(f({3}), f({3}), 0, nan); }},

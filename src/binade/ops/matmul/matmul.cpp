@@ -108,13 +108,12 @@ Tensor multiplied(Op op, const Tensor& a_given, const Tensor& b_given) {
   Shape shape = broadcast(name(op).data(), batch_of(a2), batch_of(b2));
   Shape batch = shape;
   Tensor left, right;
-  Shape left_shape = a2.shape(), right_shape = b2.shape();
+  const Shape left_shape = a2.shape(), right_shape = b2.shape();
   if (b2.rank() == 2 && a2.rank() > 2) {
     const int64_t rows = shape.numel() * a2.size(-2);
     left = viewed(dense(a2), {1, rows, k});
     right = b2.strided({1, k, n}, {0, b2.strides()[0], b2.strides()[1]}, b2.offset());
     batch = {1};
-    left_shape = {1, rows, k};
   } else {
     left = batched(a2, batch);
     right = batched(b2, batch);

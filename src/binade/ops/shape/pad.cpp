@@ -33,8 +33,9 @@ std::vector<Padding> padded_axes(const Tensor& x, const std::vector<int64_t>& pa
     const int64_t before = padding[i], after = padding[i + 1], size = x.size(axis);
     // Any array is shorter than this; sums then do not overflow.
     constexpr int64_t limit = int64_t{1} << 48;
-    if (std::max(std::abs(before), std::abs(after)) > limit || before + size + after < 0 ||
-        before + size < 0 || after + size < 0)
+    const auto is_far = [](int64_t n) { return n < -limit || n > limit; };
+    if (is_far(before) || is_far(after) || before + size + after < 0 || before + size < 0 ||
+        after + size < 0)
       refuse(x, padding, "a result of at least 0 elements along each axis");
     axes.push_back({axis, before, after});
   }
