@@ -74,10 +74,8 @@ constexpr Covered covered[] = {
     {"io/families/*", "io/families"},
     {"io/huggingface_parts", "io/huggingface"},
     {"lab/cure", "lab/diagnosis"},
-    {"lab/divergence", "lab/diagnosis"},
     {"lab/element_labels", "lab/fault"},
     {"lab/examine", "lab/diagnosis"},
-    {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},
     {"lab/sweep_report", "lab/sweep"},
@@ -103,11 +101,9 @@ constexpr Covered covered[] = {
     {"train/config/config_keys", "train/config/config"},
     {"train/config/presets", "train/config/config"},
     {"train/follow", "cli/ranks"},
-    {"train/report/chart", "train/report/report"},
-    {"train/report/html_page", "train/report/report"},
     {"train/report/inspect_text", "train/report/inspect"},
     {"train/report/run_comparison", "train/report/run_summary"},
-    {"train/report/svg", "train/report/report"},
+    {"train/report/svg", "train/report/chart"},
 };
 
 // "src/binade/ops/norm/norm.cpp" -> "ops/norm/norm".

@@ -67,6 +67,75 @@ TEST(Inspect, TheTailOfAHistogramIsOneRow) {
   EXPECT_THAT(text, Not(HasSubstr("2^-2")));
 }
 
+// Numbers made by hand, every one of them different.
+Inspection made_inspection() {
+  Inspection made{.path = "x.safetensors", .kind = "safetensors", .bytes = 12'345'678};
+  io::Statistics one;
+  one.count = 1000;
+  one.zeros = 100, one.subnormals = 20, one.infinities = 3, one.nans = 4;
+  one.min = -2.5, one.max = 7.25, one.mean = 0.125, one.deviation = 1.5;
+  one.exponents = {{-30, 1}, {-3, 200}, {0, 400}, {2, 100}};
+  made.tensors.push_back(
+      {.file = "x.safetensors",
+       .entry = {.name = "a", .format = "F32", .shape = {10, 100}, .bytes = 4000},
+       .numbers = one});
+  return made;
+}
+
+TEST(Inspect, ARowHasEachNumberInItsColumn) {
+  Inspection made = made_inspection();
+  EXPECT_EQ(inspection_text(made, false),
+            "x.safetensors: safetensors, 12 MB\n\n"
+            "tensor  dtype       shape    size       min       max      mean       std   zeros "
+            "subnormal non-finite\n"
+            "a       F32     [10, 100]  4.0 kB      -2.5      7.25     0.125       1.5  10.00%     "
+            "2.00%      0.70%\n");
+  // The largest binade first; 40 signs for the commonest, and one at least.
+  const std::string text = inspection_text(made, true);
+  EXPECT_THAT(text,
+              HasSubstr("       2^2 " + std::string(10, '#') + std::string(30, ' ') + " 10.00%\n" +
+                        "           2^0 " + std::string(40, '#') + " 40.00%\n" + "          2^-3 " +
+                        std::string(20, '#') + std::string(20, ' ') + " 20.00%\n" +
+                        "         2^-30 #" + std::string(39, ' ') + " 0.10%\n"));
+  // One in ten thousand is worth a row, less is not; a sum that reaches it ends the tail.
+  made.tensors[0].numbers.count = 10'000;
+  EXPECT_THAT(inspection_text(made, true), HasSubstr("2^-30 "));
+  made.tensors[0].numbers.count = 10'001;
+  EXPECT_THAT(inspection_text(made, true),
+              AllOf(Not(HasSubstr("2^-30 ")), HasSubstr("         below #"), HasSubstr("<0.01%")));
+  made.tensors[0].numbers.exponents[-29] = 1;
+  EXPECT_THAT(inspection_text(made, true), AllOf(HasSubstr("below"), HasSubstr("2^-29 ")));
+}
+
+TEST(Inspect, SeveralFilesAreNamedAndAddedUp) {
+  Inspection made = made_inspection();
+  made.tensors.push_back(made.tensors[0]);
+  made.tensors[1].entry.name = "a longer name";
+  EXPECT_THAT(inspection_text(made, false), Not(HasSubstr("\nx.safetensors\n")));  // one file
+  EXPECT_THAT(inspection_text(made, false),
+              HasSubstr("\nall                         2000  8.0 kB"));
+  made.tensors[1].file = "y.safetensors";
+  made.tensors.push_back(made.tensors[1]);
+  const std::string text = inspection_text(made, false);
+  EXPECT_THAT(text, HasSubstr("\nx.safetensors\na  "));
+  EXPECT_THAT(text, HasSubstr("\ny.safetensors\na longer name  "));
+  EXPECT_EQ(text.find("y.safetensors"), text.rfind("y.safetensors"));  // once
+}
+
+TEST(Inspect, JsonHasEveryNumber) {
+  const json::Document parsed = json::parse(inspection_json(made_inspection()), {});
+  EXPECT_EQ(parsed.root().at("bytes").number(), 12'345'678);
+  const json::Value& one = parsed.root().at("tensors").array()[0];
+  const std::pair<const char*, double> numbers[] = {
+      {"bytes", 4000}, {"count", 1000}, {"min", -2.5},      {"max", 7.25},     {"mean", 0.125},
+      {"std", 1.5},    {"zeros", 100},  {"subnormals", 20}, {"infinities", 3}, {"nans", 4}};
+  for (const auto& [name, value] : numbers) EXPECT_EQ(one.at(name).number(), value) << name;
+  EXPECT_EQ(one.at("shape").array()[1].number(), 100);
+  EXPECT_EQ(one.at("exponents").at("-3").number(), 200);
+  EXPECT_EQ(one.at("file").string(), "x.safetensors");
+  EXPECT_EQ(one.at("dtype").string(), "F32");
+}
+
 TEST(Inspect, ReadsRunsAndCheckpoints) {
   const TemporaryFolder folder;
   Config config = small_config();

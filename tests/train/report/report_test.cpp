@@ -10,6 +10,8 @@
 #include "binade/train/report/chart.h"
 #include "binade/train/report/run_comparison.h"
 #include "io/temporary_folder.h"
+#include "train/report/drawing.h"
+#include "train/report/page_content.h"
 
 namespace binade::train {
 namespace {
@@ -228,6 +230,227 @@ TEST(Report, IsSelfContainedAndEscaped) {
   for (const char* part : {"http:", "https:", "<script", "nan", "src="})
     EXPECT_THAT(html, Not(HasSubstr(part)));
   EXPECT_THAT(html, HasSubstr("a &lt; b &amp;&amp; c"));
+}
+
+// A run whose numbers all differ, so that no two can stand for each other.
+RunSummary distinct() {
+  RunSummary run;
+  run.name = "runs/a";
+  run.parameters = 7'654'321;
+  run.config.precision = Precision::fp16;
+  run.config.model = ModelFamily::gpt2;
+  run.config.layers = 3, run.config.width = 48, run.config.heads = 6, run.config.context = 24;
+  run.config.accumulate = 5, run.config.batch = 7, run.config.steps = 4000;
+  run.config.data = "some/text.txt";
+  const double losses[] = {0, 4.5, 3.25, 2.125, 2.5};
+  const double validations[] = {5.5, 4.75, 2.25, 1.5, 1.75};
+  for (int64_t i = 0; i <= 4; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const auto x = static_cast<double>(i);
+    run.records.push_back({.step = 1000 * i,
+                           .loss = losses[at],
+                           .validation_loss = validations[at],
+                           .lr = 1e-3 * (5 - x),
+                           .gradient_norm = 2 + x * x,
+                           .scale = std::ldexp(1.0, static_cast<int>(10 + i)),
+                           .skipped = 3 * i,
+                           .tokens_per_second = 500 + 100 * x,
+                           .memory = 2'000'000 + 1'000'000 * i,
+                           .seconds = 210 * x,
+                           .tokens = 840'000 * i});
+  }
+  for (size_t i = 0; i < run.memory.at_peak.size(); ++i)
+    run.memory.at_peak[i] = static_cast<int64_t>(1'000'000 * (i + 1));
+  run.full_speed = 10'000;
+  run.bytes_per_token = 4;
+  return run;
+}
+
+TEST(Report, TilesAreTheRunsNumbers) {
+  RunSummary run = distinct();
+  const std::string html = report_html(run);
+  EXPECT_THAT(html, HasSubstr("<p>3 layers, width 48, 6 heads, context 24; trained on "
+                              "some/text.txt with batches of 5 x 7 sequences.</p>"));
+  EXPECT_THAT(html, HasSubstr("GPT-2 in fp16, 7,654,321 parameters"));
+  const std::map<std::string, test::TileText> expected = {
+      {"Validation loss", {"1.7500", "from 5.5000"}},
+      {"Best validation loss", {"1.5000", "at step 3,000"}},
+      {"Bits per byte", {"0.631", "of the validation text"}},  // 1.75 / ln 2 / 4
+      {"Training loss", {"2.5000", "at the last step"}},
+      {"Steps", {"4,000", "of 4,000"}},
+      {"Time", {"14 min 00 s", ""}},
+      {"Tokens per second", {"4,000", "40% of peak"}},  // 3,360,000 in 840 s
+      {"Peak memory", {"6.0 MB", ""}},
+      {"Skipped steps", {"12", ""}}};
+  EXPECT_EQ(test::tiles_of(html), expected);
+  run.full_speed = 0;
+  run.bytes_per_token = 0;
+  run.records = {run.records[2]};
+  run.records[0].joules_per_token = 0.0123;
+  run.config.layers = 1, run.config.heads = 1;
+  const std::string little = report_html(run);
+  EXPECT_THAT(little, HasSubstr("<p>1 layer, width 48, 1 head, context"));
+  const std::map<std::string, test::TileText> fewer = {
+      {"Validation loss", {"2.2500", ""}},  {"Training loss", {"3.2500", "at the last step"}},
+      {"Steps", {"2,000", "of 4,000"}},     {"Time", {"7 min 00 s", ""}},
+      {"Tokens per second", {"4,000", ""}}, {"Energy", {"12.3 mJ per token", ""}},
+      {"Peak memory", {"4.0 MB", ""}},      {"Skipped steps", {"6", ""}}};
+  EXPECT_EQ(test::tiles_of(little), fewer);
+}
+
+// Each chart, read back from its axes.
+TEST(Report, ChartsAreTheRunsNumbers) {
+  const RunSummary run = distinct();
+  const std::vector<test::Drawing> all = test::drawings_of(report_html(run));
+  const auto values = [&all](const std::string& title, const std::string& css) {
+    for (const test::Drawing& one : all) {
+      if (one.title != title) continue;
+      const test::Axis x = x_axis(one), y = y_axis(one);
+      std::vector<test::Point> points;
+      for (const auto& stroke : one.path(css)->strokes)
+        for (const auto& [px, py] : stroke) points.emplace_back(x.at(px), y.at(py));
+      return points;
+    }
+    ADD_FAILURE() << "no chart " << title;
+    return std::vector<test::Point>();
+  };
+  const auto expect = [&](const std::string& title, const std::string& css, double slack,
+                          const auto& value, size_t first = 1) {
+    const std::vector<test::Point> found = values(title, css);
+    ASSERT_EQ(found.size(), run.records.size() - first) << title;
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i].first, static_cast<double>(run.records[i + first].step), 20) << title;
+      EXPECT_NEAR(found[i].second, value(run.records[i + first]), slack) << title;
+    }
+  };
+  expect("Loss", "s1 faint", 0.02, [](const Record& r) { return r.loss; });
+  expect(
+      "Loss", "s8", 0.02, [](const Record& r) { return *r.validation_loss; }, 0);
+  expect("Gradient norm, before clipping", "s1", 0.1,
+         [](const Record& r) { return r.gradient_norm; });
+  expect("Learning rate", "s1", 2e-5, [](const Record& r) { return r.lr; });
+  expect("Loss scale", "s1", 0.02, [](const Record& r) { return std::log2(r.scale); });
+  expect("Throughput", "s1", 4, [](const Record& r) { return r.tokens_per_second; });
+  // Means of three, of one at the ends.
+  const std::vector<test::Point> means = values("Loss", "s1");
+  ASSERT_EQ(means.size(), 4u);
+  EXPECT_NEAR(means[0].second, 4.5, 0.02);
+  EXPECT_NEAR(means[1].second, (4.5 + 3.25 + 2.125) / 3, 0.02);
+  EXPECT_NEAR(means[2].second, (3.25 + 2.125 + 2.5) / 3, 0.02);
+  const auto memory = std::find_if(all.begin(), all.end(), [](const test::Drawing& one) {
+    return one.title == "Memory at its peak, by category";
+  });
+  ASSERT_NE(memory, all.end());
+  ASSERT_EQ(memory->areas.size(), static_cast<size_t>(memory::category_count));
+  for (size_t i = 0; i < memory->areas.size(); ++i) {
+    EXPECT_NEAR(memory->areas[i].width / memory->areas[0].width, static_cast<double>(i + 1), 0.1);
+    EXPECT_EQ(memory->contents("label")[i], memory::name(static_cast<memory::Category>(i)));
+    EXPECT_EQ(memory->contents("tick")[i], std::to_string(i + 1) + ".0 MB");
+  }
+  RunSummary other = run;
+  other.config.precision = Precision::bf16;
+  EXPECT_THAT(report_html(other), Not(HasSubstr("Loss scale")));
+}
+
+TEST(Report, RanksComputeWaitAndSend) {
+  RunSummary run = distinct();
+  run.ranks = {{.seconds = 100, .waited = 12.34, .sent = 5e6},
+               {.seconds = 500, .waited = 250, .sent = 7e3}};
+  const std::vector<test::Rows> tables = test::tables_of(report_html(run));
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0], (test::Rows{{"rank", "computed", "waited", "of its time", "sent"},
+                                   {"0", "87.7 s", "12.3 s", "12.3%", "5.0 MB"},
+                                   {"1", "4 min 10 s", "4 min 10 s", "50.0%", "7.0 kB"}}));
+  run.ranks = {{}};
+  EXPECT_EQ(test::tables_of(report_html(run))[0][1],
+            (std::vector<std::string>{"0", "0.0 s", "0.0 s", "0.0%", "0 B"}));
+}
+
+TEST(Report, MovesNameTheRecipeOfEachMatmul) {
+  RunSummary run = distinct();
+  run.config.auto_precision = true;
+  run.moves.layers = {
+      {.module = "up", .step = 4, .harm = 0.985, .forward = true, .dgrad = false, .wgrad = false},
+      {.module = "down",
+       .step = 9,
+       .harm = 0.25,
+       .moved_to = amp::recipes::row(),
+       .forward = false,
+       .dgrad = true,
+       .wgrad = true}};
+  run.config.recipe.name = "own";
+  const std::vector<test::Rows> tables = test::tables_of(report_html(run));
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(
+      tables[0],
+      (test::Rows{{"step", "layer", "forward", "dgrad", "wgrad", "lost by the run&#39;s recipe"},
+                  {"4", "up", "bf16", "own", "own", "98%"},
+                  {"9", "down", "row", "bf16", "bf16", "25%"}}));
+}
+
+TEST(RunComparison, RowsAreTheRunsNumbers) {
+  RunSummary one = distinct(), two = distinct();
+  two.name = "runs/b";
+  two.config.precision = Precision::bf16;
+  two.parameters = 12;
+  two.records.pop_back();
+  two.records.back().validation_loss.reset();  // the one before counts
+  two.records.back().loss = std::nan("");
+  const std::string html = comparison_html({one, two, RunSummary{.name = "empty"}});
+  const std::vector<test::Rows> tables = test::tables_of(html);
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0], (test::Rows{{"run", "precision", "parameters", "steps", "validation loss",
+                                    "bits per byte", "training loss", "tokens/s", "peak memory",
+                                    "skipped", "time"},
+                                   {"runs/a", "fp16", "7,654,321", "4,000", "1.7500", "0.631",
+                                    "2.5000", "4,000", "6.0 MB", "12", "14 min 00 s"},
+                                   {"runs/b", "bf16", "12", "3,000", "2.2500", "0.812", "–",
+                                    "4,000", "5.0 MB", "9", "10 min 30 s"}}));
+}
+
+TEST(RunComparison, CurvesAreByStepOrByTokensAndInBitsIfTokensDiffer) {
+  RunSummary one = distinct(), two = distinct();
+  two.name = "runs/b";
+  two.config.precision = Precision::bf16;
+  for (Record& r : two.records) *r.validation_loss += 1;
+  const auto validation = [&] { return test::drawings_of(comparison_html({one, two})).at(0); };
+  const auto expect = [](const test::Drawing& drawing, const std::string& css,
+                         const std::vector<test::Point>& expected) {
+    const test::Axis x = x_axis(drawing), y = y_axis(drawing);
+    const auto& points = drawing.path(css)->strokes.at(0);
+    ASSERT_EQ(points.size(), expected.size());
+    for (size_t i = 0; i < points.size(); ++i) {
+      EXPECT_NEAR(x.at(points[i].first), expected[i].first, x.tolerance());
+      EXPECT_NEAR(y.at(points[i].second), expected[i].second, y.tolerance());
+    }
+  };
+  const test::Drawing alike = validation();
+  EXPECT_EQ(alike.title, "Validation loss");
+  EXPECT_NE(alike.text("step"), nullptr);
+  expect(alike, "s1", {{0, 5.5}, {1000, 4.75}, {2000, 2.25}, {3000, 1.5}, {4000, 1.75}});
+  expect(alike, "s2", {{0, 6.5}, {1000, 5.75}, {2000, 3.25}, {3000, 2.5}, {4000, 2.75}});
+  // A tenth more tokens per step are alike; more are not.
+  for (Record& r : two.records) *r.tokens = *r.tokens * 11 / 10;
+  EXPECT_NE(validation().text("step"), nullptr);
+  for (Record& r : two.records) *r.tokens = *r.tokens * 3 / 2;
+  const test::Drawing by_tokens = validation();
+  EXPECT_EQ(by_tokens.text("step"), nullptr);
+  EXPECT_NE(by_tokens.text("tokens"), nullptr);
+  expect(by_tokens, "s2",
+         {{0, 6.5}, {1386e3, 5.75}, {2772e3, 3.25}, {4158e3, 2.5}, {5544e3, 2.75}});
+  two.bytes_per_token = 2;
+  const double bit = std::log(2);
+  expect(validation(), "s2",
+         {{0, 3.25 / bit},
+          {1386e3, 2.875 / bit},
+          {2772e3, 1.625 / bit},
+          {4158e3, 1.25 / bit},
+          {5544e3, 1.375 / bit}});
+  // The same bytes, but another vocabulary.
+  two.bytes_per_token = one.bytes_per_token;
+  EXPECT_THAT(comparison_html({one, two}), Not(HasSubstr("different tok")));
+  two.config.vocab = one.config.vocab + 1;
+  EXPECT_THAT(comparison_html({one, two}), HasSubstr("different tokenizers"));
 }
 
 TEST(Report, TheBestValidationIsFinite) {

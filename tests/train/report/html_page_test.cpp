@@ -1,0 +1,48 @@
+#include "binade/train/report/html_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace binade::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(HtmlPage, EscapesItsTitleAndNotItsBody) {
+  const std::string html = page("a < b", "<p>body</p>\n");
+  EXPECT_THAT(html, HasSubstr("<title>Binade: a &lt; b</title>"));
+  EXPECT_THAT(html, HasSubstr("<h1>a &lt; b</h1>"));
+  EXPECT_THAT(html, HasSubstr("<p>body</p>\n"));
+}
+
+TEST(HtmlPage, TilesHaveANoteIfThereIsOne) {
+  EXPECT_EQ(tile("Loss & co", "2.5", "from <3"),
+            "<div><dt>Loss &amp; co</dt><dd>2.5<small>from &lt;3</small></dd></div>\n");
+  EXPECT_EQ(tile("Loss", "2 < 5"), "<div><dt>Loss</dt><dd>2 &lt; 5</dd></div>\n");
+}
+
+TEST(HtmlPage, TablesMarkTheColumnsThatNarrowScreensLeaveOut) {
+  const std::string html = to_html({.header = {"run", "a & b", "time"},
+                                    .rows = {{"one", "<b>2</b>", "3"}, {"four", "5", "6"}},
+                                    .detail = {"a & b"}});
+  EXPECT_THAT(html, HasSubstr("<thead><tr><th>run</th><th class=\"detail\">a &amp; b</th>"
+                              "<th>time</th></tr></thead>"));
+  EXPECT_THAT(html, HasSubstr("<tr><td>one</td><td class=\"detail\"><b>2</b></td><td>3</td></tr>"));
+  EXPECT_THAT(html, HasSubstr("<tr><td>four</td><td class=\"detail\">5</td><td>6</td></tr>"));
+}
+
+TEST(HtmlPage, FactsAreThoseThatAreKnown) {
+  EXPECT_EQ(facts({{"Finished", "today"}, {"Binade", ""}, {"on", "a <machine>"}}),
+            "<ul class=\"facts\">\n<li>Finished <b>today</b></li>\n"
+            "<li>on <b>a &lt;machine&gt;</b></li>\n</ul>\n");
+  EXPECT_EQ(facts({{"Finished", ""}}), "");
+  EXPECT_EQ(facts({}), "");
+}
+
+TEST(HtmlPage, ASwatchHasTheColorOfItsStyle) {
+  EXPECT_THAT(swatch({.color = 3, .dash = 2}), HasSubstr("<rect class=\"f3\" "));
+  EXPECT_THAT(swatch({.color = 5, .faint = true}), HasSubstr("<rect class=\"f5 faint\" "));
+}
+
+}  // namespace
+}  // namespace binade::train
