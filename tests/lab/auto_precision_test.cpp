@@ -186,6 +186,24 @@ double largest_median(const std::vector<PastLook>& looks) {
   return most;
 }
 
+TEST(AutoPrecisionText, SaysWhatMovesWhereAndWhy) {
+  train::Promotion change{
+      .module = "up", .step = 40, .harm = 0.987, .forward = true, .dgrad = false, .wgrad = true};
+  EXPECT_EQ(to_text(change),
+            "step 40: up moves to bf16 (forward, wgrad): the run's recipe loses 99% of its signal");
+  change.moved_to = amp::recipes::row();
+  EXPECT_EQ(
+      to_text(change),
+      "step 40: up moves to the recipe row, forward, wgrad to bf16: the run's recipe loses 99% "
+      "of its signal");
+  change.forward = change.wgrad = false;
+  EXPECT_EQ(to_text(change),
+            "step 40: up moves to the recipe row: the run's recipe loses 99% of its signal");
+  change.moved_to.reset();
+  change.harm = 0.02;
+  EXPECT_EQ(to_text(change), "step 40: up moves back to the run's recipe: it loses 2% there");
+}
+
 // Rounding differs between CPUs, so a decision must not be a close one: healthy layers stay below a
 // quarter of the limit (measured: at most 0.026).
 TEST(AutoPrecision, MovesNothingInHealthyModels) {

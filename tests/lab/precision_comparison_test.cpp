@@ -8,6 +8,8 @@
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
+#include "train/report/drawing.h"
+#include "train/report/page_content.h"
 #include "train/small_run.h"
 
 namespace binade::lab {
@@ -143,6 +145,117 @@ TEST(Compare, WritesATableAndAPage) {
   EXPECT_THAT(page, HasSubstr("Fraction of values by exponent"));
   for (const char* outside : {"http:", "https:", "<script", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+}
+
+// Two precisions, three steps, three seeds: every number different.
+Comparison made_comparison() {
+  Comparison made;
+  made.config.steps = 300, made.config.accumulate = 3, made.config.batch = 5;
+  made.config.context = 7, made.config.data = "a & b.txt";
+  const auto run = [](const char* precision, double shift) {
+    ComparedRun one{
+        .precision = precision, .loss = 2 + shift, .tokens_per_second = 12345.6 + shift};
+    const double losses[] = {6, 4, 3.5}, shifts[] = {0, shift, 2 * shift};
+    for (size_t i = 0; i < 3; ++i) {
+      train::Record record{.step = static_cast<int64_t>(100 * (i + 1)),
+                           .loss = losses[i] + shifts[i]};
+      if (i != 1) record.validation_loss = losses[i] - 0.5 + shifts[i];
+      one.records.push_back(record);
+    }
+    for (size_t i = 0; i < one.memory.at_peak.size(); ++i)
+      one.memory.at_peak[i] = static_cast<int64_t>(1000 * (i + 1));
+    one.memory.peak = 28'000'000;
+    one.skipped = 4;
+    one.scale = 512;
+    one.weights = {.name = "weights", .first = -4, .fractions = {0.5, 0.5}};
+    return one;
+  };
+  made.runs = {run("bf16", 0), run("fp16", 0.25)};
+  made.seed_losses = {2, 2.125, 1.9375};
+  return made;
+}
+
+TEST(CompareReport, RowsAreTheRunsNumbers) {
+  Comparison made = made_comparison();
+  const auto rows = test::tables_of(compare_html(made)).at(0);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"precision", "loss", "difference", "tokens/s",
+                                               "peak", "parameters", "gradients", "optimizer",
+                                               "activations", "skipped", "scale"}));
+  const auto bytes = [](memory::Category category) {
+    return std::to_string(static_cast<int>(category) + 1) + ".0 kB";
+  };
+  // The precision's cell has a swatch, so it is not plain text.
+  const std::vector<std::string> memory = {
+      bytes(memory::Category::parameters), bytes(memory::Category::gradients),
+      bytes(memory::Category::optimizer), bytes(memory::Category::activations)};
+  std::vector<std::string> bf16 = {"2.0000", "-", "12,346", "28 MB"};
+  std::vector<std::string> fp16 = {"2.2500", "+12.50% *", "12,346", "28 MB"};
+  for (auto* row : {&bf16, &fp16}) row->insert(row->end(), memory.begin(), memory.end());
+  bf16.insert(bf16.end(), {"4", "-"});
+  fp16.insert(fp16.end(), {"4", "512"});
+  EXPECT_EQ(rows[1], bf16);
+  EXPECT_EQ(rows[2], fp16);
+  const std::string text = compare_text(made);
+  // (2.125 - 1.9375) / 2
+  EXPECT_THAT(text,
+              HasSubstr("relative to bf16, whose loss varies by 9.38% between seeds (3 runs)"));
+  EXPECT_THAT(text, HasSubstr("An asterisk marks larger ones."));
+  made.seed_losses = {2, 3};
+  EXPECT_EQ(compare_text(made).find("*"), std::string::npos);
+  EXPECT_EQ(compare_text(made).find("asterisk"), std::string::npos);
+  made.seed_losses = {2};
+  EXPECT_THAT(compare_text(made), HasSubstr("seed noise was not measured"));
+  made.runs[1].loss = NAN;
+  EXPECT_THAT(compare_text(made), HasSubstr("diverged"));
+  EXPECT_THAT(compare_html(made),
+              HasSubstr("300 steps of 3 x 5 sequences of 7 tokens from a &amp; b.txt"));
+}
+
+TEST(CompareReport, ChartsReadBack) {
+  const std::vector<test::Drawing> all = test::drawings_of(compare_html(made_comparison()));
+  const auto chart = [&all](const std::string& title) -> const test::Drawing& {
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const test::Drawing& one) { return one.title == title; });
+    EXPECT_NE(found, all.end()) << title;
+    return found == all.end() ? all.front() : *found;
+  };
+  const auto expect = [&chart](const std::string& title, const std::string& css,
+                               const std::vector<test::Point>& expected) {
+    const test::Drawing& one = chart(title);
+    ASSERT_NE(one.path(css), nullptr) << title << ": " << css;
+    const test::Axis x = x_axis(one), y = y_axis(one);
+    const std::vector<test::Point>& points = one.path(css)->strokes.at(0);
+    ASSERT_EQ(points.size(), expected.size()) << title;
+    for (size_t i = 0; i < points.size(); ++i) {
+      EXPECT_NEAR(x.at(points[i].first), expected[i].first, x.tolerance()) << title;
+      EXPECT_NEAR(y.at(points[i].second), expected[i].second, y.tolerance()) << title;
+    }
+  };
+  expect("Validation loss", "s2", {{100, 5.5}, {300, 3}});
+  expect("Validation loss", "s1", {{100, 5.5}, {300, 3.5}});
+  expect("Validation loss minus that of bf16", "s2", {{100, 0}, {300, 0}});
+  expect("Validation loss minus that of bf16", "s1", {{100, 0}, {300, 0.5}});
+  // Seeds differ by 0.1875.
+  expect("Validation loss minus that of bf16", "band",
+         {{100, 0.1875}, {300, 0.1875}, {300, -0.1875}, {100, -0.1875}});
+  // Means of three steps, of one at the ends.
+  expect("Training loss minus that of bf16", "s1", {{100, 0}, {200, 0.25}, {300, 0.5}});
+  const test::Drawing& memory = chart("Memory at its peak, by category");
+  std::vector<test::Drawing::Area> parts;
+  for (const test::Drawing::Area& area : memory.areas)
+    if (area.height == 22) parts.push_back(area);  // others are the legend's
+  ASSERT_EQ(parts.size(), 2u * memory::category_count);
+  for (size_t i = 0; i < memory::category_count; ++i) {
+    EXPECT_NEAR(parts[i].width / parts[0].width, static_cast<double>(i + 1), 0.1);
+    EXPECT_NE(memory.text(std::string(memory::name(static_cast<memory::Category>(i)))), nullptr);
+  }
+  EXPECT_NE(chart("Tokens per second").text("12,346"), nullptr);
+  const test::Drawing& weights = chart("Weights");
+  ASSERT_EQ(weights.areas.size(), 2u);  // the ranges of both formats
+  EXPECT_EQ(weights.areas[0].css, "f2 range");
+  EXPECT_EQ(weights.areas[1].css, "f1 range");
+  EXPECT_GT(weights.areas[0].width, weights.areas[1].width);
 }
 
 TEST(Compare, RefusesUnknownPrecisions) {

@@ -36,6 +36,18 @@ TEST(MeasureMachine, TakesModelsWhoseBlocksDiffer) {
   EXPECT_GT(step_seconds(forecast(config), measure_machine(config)), 0);
 }
 
+// Nor what a run looks for in blocks that the small model lacks, or in files.
+TEST(MeasureMachine, TakesRunsWhoseSettingsNameBlocks) {
+  train::Config config = train::small_config("fp8");
+  config.layers = 2;
+  config.freeze = {"blocks.1"};
+  config.layer_stats_modules = {"blocks.1.mlp.up"};
+  config.overrides = {{.module = "blocks.1", .run = CastClass::f32}};
+  config.precision_plan = "no-such-plan.json";
+  config.auto_precision = true;
+  EXPECT_GT(measure_machine(config).bandwidth, 0);
+}
+
 TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
   Forecast forecast;
   forecast.work = {{.kind = WorkKind::linear, .flops = 100, .bytes = 1, .dtype = DType::f32},
