@@ -91,10 +91,45 @@ TEST(Bench, GemmReportsRates) {
   for (const auto& product : json["results"][0]["cases"]) EXPECT_GT(product["gflops"], 0);
 }
 
+// The options of a run that change what a step costs, and no others.
+TEST(Bench, StepTakesWhatAffectsAStep) {
+  const std::string help = bench("step --help").out;
+  for (const char* option : {"--layers",    "--width",
+                             "--heads",     "--kv-heads",
+                             "--hidden",    "--context",
+                             "--vocab",     "--model",
+                             "--params",    "--residual",
+                             "--moments",   "--gradients",
+                             "--recipe",    "--device",
+                             "--batch",     "--accumulate",
+                             "--recompute", "--keep-activations",
+                             "--graph",     "--nondeterministic",
+                             "--seed",      "--threads"})
+    EXPECT_THAT(help, HasSubstr(std::string("  ") + option + " ")) << option;
+  for (const char* option : {"--data", "--lr", "--out", "--eval-every", "--checkpoint-every",
+                             "--sample", "--resume", "--warmup-steps", "--clip"})
+    EXPECT_THAT(help, ::testing::Not(HasSubstr(std::string("  ") + option + " "))) << option;
+}
+
+// The first line of each report says how many threads it ran on.
+TEST(Bench, TakesItsNumberOfThreads) {
+  for (const char* arguments :
+       {"gemm --seconds 0 --shapes 8x8x8",
+        "step --layers 1 --width 32 --heads 2 --context 16 --batch 2 --steps 1 --warmup 1 "
+        "--precision fp32",
+        "resnet --depth 18 --batch 2 --image 32 --steps 1 --warmup 1 --precision fp32"}) {
+    const Outcome outcome = bench(std::string(arguments) + " --device cpu --threads 3");
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("cpu, 3 threads")) << arguments;
+  }
+}
+
 TEST(Bench, RefusesWhatItCannotMeasure) {
   const std::pair<std::string, std::string> cases[] = {
       {"gemm --shapes 2x3", "MxNxK"},     {"gemm --shapes 2x3x0", "MxNxK"},
-      {"gemm --shapes 2x3x4x5", "MxNxK"}, {"gemm --device tpu", "tpu"},
+      {"gemm --shapes 0x3x4", "MxNxK"},   {"gemm --shapes 2x0x4", "MxNxK"},
+      {"gemm --shapes 2x3x4x5", "MxNxK"}, {"gemm --shapes 1048577x3x4", "MxNxK"},
+      {"gemm --shapes 2x3x4y", "MxNxK"},  {"gemm --device tpu", "tpu"},
       {"step --precision fp9", "fp9"},    {"step --steps 0", "--steps"},
       {"step --heads 3", "heads"},        {"", "one of step, resnet, gemm, ops"},
       {"resnet --depth 20", "--depth"},   {"resnet --precision fp8", "fp32, bf16 or fp16"},

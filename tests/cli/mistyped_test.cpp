@@ -140,6 +140,55 @@ TEST(Mistyped, IsOneMessageInTheWordsAsTyped) {
   }
 }
 
+// Options with limits: the first values beyond them are refused, and the limits themselves are not,
+// as the next mistake on the line shows.
+struct Limited {
+  const char* command;
+  const char* option;
+  const char *below, *lowest, *highest, *above;
+  const char* next;  // mistake
+  const char* naming;
+};
+
+const Limited limited[] = {
+    {"bench resnet", "--image", "31", "32", "4096", "4097", "--precision fp9", "fp9"},
+    {"bench resnet", "--batch", "1", "2", "1048576", "1048577", "--precision fp9", "fp9"},
+    {"bench resnet", "--threads", "-1", "0", "1024", "1025", "--precision fp9", "fp9"},
+    {"bench resnet", "--steps", "0", "1", "1000000", "1000001", "--precision fp9", "fp9"},
+    {"bench resnet", "--warmup", "0", "1", "1000000", "1000001", "--precision fp9", "fp9"},
+    {"bench gemm", "--threads", "-1", "0", "1024", "1025", "--shapes 2x3", "2x3"},
+    {"bench gemm", "--seconds", "-0.1", "0", "3600", "3600.1", "--shapes 2x3", "2x3"},
+    {"compare", "--seeds", "1", "2", "100", "101", "--precisions fp9", "fp9"},
+    {"plan", "--ranks", "0", "1", "4096", "4097", "--heads 3", "heads"},
+    {"plan --ranks 2", "--per-node", "0", "1", "4096", "4097", "--heads 3", "heads"},
+    {"plan --ranks 2", "--nvlink", "0.0009", "0.001", "1e6", "1.1e6", "--heads 3", "heads"},
+    {"plan --ranks 2", "--nic", "0.0009", "0.001", "1e6", "1.1e6", "--heads 3", "heads"},
+    {"tokenize train t", "--vocab", "260", "261", "1048576", "1048577", "--data no-such-text",
+     "no-such-text"},
+    {"generate", "--count", "0", "1", "1000000", "1000001", "no-such-run", "no-such-run"},
+    {"eval", "--stride", "0", "1", "1048576", "1048577", "no-such-run", "no-such-run"},
+};
+
+TEST(Mistyped, LimitsAreTheLastValuesTaken) {
+  for (const Limited& one : limited) {
+    const auto with = [&one](const char* value) {
+      return std::string(one.command) + " " + one.option + "=" + value + " " + one.next;
+    };
+    for (const char* value : {one.below, one.above}) {
+      const Outcome outcome = binade(with(value));
+      EXPECT_EQ(outcome.status, 2) << with(value);
+      EXPECT_THAT(outcome.err, HasSubstr(std::string(one.option) + ": expected a")) << with(value);
+      EXPECT_THAT(outcome.err, HasSubstr(std::string("from ") + one.lowest)) << with(value);
+    }
+    for (const char* value : {one.lowest, one.highest}) {
+      const Outcome outcome = binade(with(value));
+      EXPECT_EQ(outcome.status, 2) << with(value);
+      EXPECT_THAT(outcome.err, HasSubstr(one.naming)) << with(value);
+      EXPECT_THAT(outcome.err, Not(HasSubstr(std::string(one.option) + ":"))) << with(value);
+    }
+  }
+}
+
 TEST(Mistyped, FarFetchedSuggestionsAreNone) {
   for (const char* line : {"train --frobnicate", "train -x", "train --xyz=3", "frobnicate",
                            "generate --no-such-thing", "info --q"}) {

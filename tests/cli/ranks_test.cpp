@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -234,6 +235,17 @@ TEST_F(RanksMpi, ShowHowMuchTheyWait) {
   EXPECT_THAT(outcome_.out, ::testing::ContainsRegex(
                                 "tok/s.*2 ranks wait [0-9]+%|tok/s.*2 ranks, [0-9]+% waiting"));
   EXPECT_THAT(read(run / "report.html"), HasSubstr("<h2>Ranks</h2>"));
+  // At the end, from the rank that waited least to the one that waited most.
+  double low = 1, high = 0;
+  const auto summary = nlohmann::json::parse(read(run / "summary.json"));
+  for (const auto& rank : summary.at("ranks")) {
+    const double waiting = rank.at("waited").get<double>() / rank.at("seconds").get<double>();
+    low = std::min(low, waiting);
+    high = std::max(high, waiting);
+  }
+  EXPECT_THAT(outcome_.out,
+              HasSubstr(fmt::format("2 ranks waited for each other {:.0f}% to {:.0f}% of the time",
+                                    100 * low, 100 * high)));
 }
 
 TEST_F(RanksMpi, RefuseFewerMicroBatchesThanRanks) {

@@ -154,6 +154,16 @@ TEST(CliInfo, PrintsJson) {
   EXPECT_GE(info.at("cores"), 1);
 }
 
+TEST(CliInfo, NamesTheLibrariesOfRanks) {
+  const auto info = nlohmann::json::parse(binade("info --json").out);
+  const std::string mpi = info.at("mpi"), nccl = info.at("nccl");
+  const std::string expected = mpi.empty() && nccl.empty() ? "one: this build has no MPI"
+                               : nccl.empty()              ? "many, by " + mpi
+                               : mpi.empty()               ? "many, by " + nccl
+                                                           : "many, by " + mpi + " and " + nccl;
+  EXPECT_THAT(binade("info").out, HasSubstr(" " + expected + "\n"));
+}
+
 TEST(CliPolicy, PrintsTheTableAndATrace) {
   EXPECT_TRUE(nlohmann::json::accept(binade("policy --json").out));
   EXPECT_THAT(binade("policy").out, HasSubstr("linear"));

@@ -48,6 +48,35 @@ TEST_F(Companions, AreThoseOfTheModel) {
   EXPECT_THAT(files(), IsEmpty());
 }
 
+// A chat template belongs to the tokenizer, what ends a text to the model.
+TEST_F(Companions, AnotherTokenizerBringsItsTemplate) {
+  folder_.put("model/chat_template.jinja", "[INST] [/INST]");
+  folder_.put("model/generation_config.json", "{\"eos_token_id\": 2}");
+  std::filesystem::create_directory(folder_ / "other");
+  std::filesystem::copy(folder_ / "model/tokenizer.json", folder_ / "other/tokenizer.json");
+  folder_.put("other/chat_template.jinja", "<|im_start|><|im_end|>");
+  folder_.put("other/generation_config.json", "{\"eos_token_id\": 9}");
+  const auto expect = [this](const char* chat_template) {
+    const io::CompanionFiles found = files();
+    EXPECT_EQ(found.at("chat_template.jinja"), chat_template) << config_.tokenizer;
+    EXPECT_EQ(found.at("generation_config.json"), "{\"eos_token_id\": 2}") << config_.tokenizer;
+  };
+  config_.tokenizer = (folder_ / "other").string();
+  expect("<|im_start|><|im_end|>");
+  config_.tokenizer = (folder_ / "other/tokenizer.json").string();
+  expect("<|im_start|><|im_end|>");
+  config_.data = folder_.put("text.txt", "plain text has no conversations").string();
+  expect("[INST] [/INST]");
+  config_.tokenizer = "bytes";
+  config_.data = (folder_ / "data.jsonl").string();
+  expect("[INST] [/INST]");
+  // Without a model nothing says what ends a text.
+  config_.init_from.clear();
+  config_.tokenizer = (folder_ / "other").string();
+  EXPECT_EQ(files().at("chat_template.jinja"), "<|im_start|><|im_end|>");
+  EXPECT_EQ(files().count("generation_config.json"), 0u);
+}
+
 TEST_F(Companions, AFormatOfTheRunsOwnBringsItsTemplateAndItsEnd) {
   folder_.put("model/chat_template.jinja", "[INST] [/INST]");
   EXPECT_EQ(with_chatml("{\"eos_token_id\": 2, \"top_k\": 5}"),

@@ -130,6 +130,57 @@ TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
   EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model, ModelFamily::llama);
 }
 
+// What no preset sets: a run without these keys is what it always was.
+TEST(Config, DefaultsThatNoPresetSetsStay) {
+  const std::string toml = to_toml(resolve({}));
+  for (const char* line : {"tokenizer = \"bytes\"",
+                           "validation = 0.05",
+                           "chat = \"auto\"",
+                           "pack = false",
+                           "tied_head = \"auto\"",
+                           "norm_eps = 1e-05",
+                           "rope_theta = 10000.0",
+                           "params = \"autocast\"",
+                           "residual = \"auto\"",
+                           "moments = \"f32\"",
+                           "gradients = \"f32\"",
+                           "recipe = \"delayed\"",
+                           "auto_precision = false",
+                           "precision_plan = \"\"",
+                           "scale_init = 65536.0",
+                           "scale_growth_interval = 2000",
+                           "accumulate = 1",
+                           "optimizer = \"adamw\"",
+                           "schedule = \"cosine\"",
+                           "weight_decay = 0.1",
+                           "beta1 = 0.9",
+                           "beta2 = 0.95",
+                           "clip = 1.0",
+                           "dropout = 0.0",
+                           "freeze = []",
+                           "graph = \"auto\"",
+                           "nondeterministic = false",
+                           "seed = 0",
+                           "threads = 0",
+                           "rank = 0",
+                           "alpha = 16.0",
+                           "targets = [\"all-linear\"]",
+                           "stage = 2",
+                           "reduce_dtype = \"f32\"",
+                           "order = \"fixed\"",
+                           "timeout = 600.0",
+                           "eval_every = 200",
+                           "eval_batches = 8",
+                           "log_every = 50",
+                           "checkpoint_every = 400",
+                           "keep = 2",
+                           "sample = 400",
+                           "layer_stats = 100",
+                           "keep_best = false",
+                           "patience = 0"})
+    EXPECT_THAT(toml, HasSubstr("\n" + std::string(line) + "\n"));
+}
+
 TEST(Config, DefaultsAreThoseOfTheTinyPreset) {
   Config config;
   apply_preset(config);

@@ -33,6 +33,59 @@ TEST(Warnings, NamesSettingsWithoutEffect) {
               ElementsAre("--graph has no effect without a GPU"));
 }
 
+// Each key with the setting that gives it an effect, and with one that does not.
+TEST(Warnings, EveryConditionHoldsOnBothSides) {
+  struct One {
+    Sources::Options key, with, without;
+    const char* warning;
+  };
+  const One all[] = {
+      {{{"rope-theta", "5e5"}},
+       {{"model", "llama"}},
+       {{"model", "gpt2"}},
+       "--rope-theta has no effect without --model llama"},
+      {{{"recipe", "mx"}},
+       {{"precision", "fp8"}},
+       {{"precision", "fp16"}},
+       "--recipe has no effect without --precision fp8"},
+      {{{"scale-init", "8"}},
+       {{"precision", "fp16"}},
+       {{"precision", "fp8"}},
+       "--scale-init has no effect without --precision fp16"},
+      {{{"scale-growth-interval", "8"}},
+       {{"precision", "fp16"}},
+       {{"precision", "bf16"}},
+       "--scale-growth-interval has no effect without --precision fp16"},
+      {{{"moments", "bf16"}},
+       {{"optimizer", "adamw"}},
+       {{"optimizer", "adafactor"}},
+       "--moments has no effect with --optimizer adafactor"},
+      {{{"beta1", "0.8"}},
+       {{"optimizer", "lion"}},
+       {{"optimizer", "adafactor"}},
+       "--beta1 has no effect with --optimizer adafactor"},
+      {{{"beta2", "0.8"}},
+       {{"optimizer", "muon"}},
+       {{"optimizer", "adafactor"}},
+       "--beta2 has no effect with --optimizer adafactor"},
+  };
+  const auto joined = [](Sources::Options a, const Sources::Options& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  for (const One& one : all) {
+    EXPECT_THAT(warnings_of(joined(one.key, one.with)), IsEmpty()) << one.warning;
+    EXPECT_THAT(warnings_of(joined(one.key, one.without)), ElementsAre(one.warning));
+  }
+  EXPECT_THAT(warnings_of({{"nondeterministic", "true"}, {"device", "cpu"}}),
+              ElementsAre("--nondeterministic has no effect without a GPU"));
+  // Adapters need a model to adapt.
+  Config adapted = resolve({{}, {{"lora-alpha", "8"}}});
+  EXPECT_THAT(warnings(adapted), ElementsAre("--lora-alpha has no effect without --lora-rank"));
+  adapted.lora_rank = 1;
+  EXPECT_THAT(warnings(adapted), IsEmpty());
+}
+
 TEST(Warnings, NameFieldsOfARecipeWithoutEffect) {
   const char* const hidden = "delayed, hidden = true";
   EXPECT_THAT(warnings_of({{"recipe", hidden}, {"model", "llama"}}), IsEmpty());
