@@ -60,7 +60,7 @@ class Place:
     before: str
     after: str
     pieces: list
-    occurrence: int = 0  # which of the same on one line
+    occurrence: int = 0  # which of the same on lines of the same text
 
     def span(self):
         return (self.pieces[0][0], self.pieces[-1][1])
@@ -477,7 +477,7 @@ def places(file, text):
             found += [place for place in finder(source, index, token) if place]
     seen = {}
     for place in found:
-        same = (place.rule, place.line, place.before, place.after)
+        same = (place.rule, place.text, place.before, place.after)
         place.occurrence = seen.get(same, 0)
         seen[same] = place.occurrence + 1
     return found

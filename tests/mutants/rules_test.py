@@ -53,6 +53,13 @@ class Rules(unittest.TestCase):
         begin, end, planted = place.pieces[0]
         self.assertEqual((text[:begin] + planted + text[end:]).count("\n"), text.count("\n"))
 
+    def test_the_same_text_twice_is_two_places(self):
+        text = "int f(int n) {\n  while (n < 3) ++n;\n  while (n < 3) ++n;\n}\n"
+        places = [place for place in rules.places("x/y.cpp", text) if place.rule == "comparison turned"]
+        self.assertEqual([(place.line, place.occurrence) for place in places], [(2, 0), (3, 1)])
+        keys = {sample.Fault(1, place).key() for place in places}
+        self.assertEqual(len(keys), 2)
+
     def test_quotas_follow_the_lines(self):
         files = {"a/x.cpp": "1\n" * 90, "b/x.cpp": "1\n" * 10}
         self.assertEqual(sample.quotas(files, 20), {"a": 18, "b": 2})
