@@ -94,17 +94,12 @@ TEST(Bench, GemmReportsRates) {
 // The options of a run that change what a step costs, and no others.
 TEST(Bench, StepTakesWhatAffectsAStep) {
   const std::string help = bench("step --help").out;
-  for (const char* option : {"--layers",    "--width",
-                             "--heads",     "--kv-heads",
-                             "--hidden",    "--context",
-                             "--vocab",     "--model",
-                             "--params",    "--residual",
-                             "--moments",   "--gradients",
-                             "--recipe",    "--device",
-                             "--batch",     "--accumulate",
-                             "--recompute", "--keep-activations",
-                             "--graph",     "--nondeterministic",
-                             "--seed",      "--threads"})
+  for (const char* option :
+       {"--layers",     "--width",     "--heads",       "--kv-heads", "--hidden",
+        "--context",    "--vocab",     "--model",       "--params",   "--residual",
+        "--moments",    "--gradients", "--recipe",      "--device",   "--batch",
+        "--accumulate", "--memory",    "--activations", "--graph",    "--nondeterministic",
+        "--seed",       "--threads"})
     EXPECT_THAT(help, HasSubstr(std::string("  ") + option + " ")) << option;
   for (const char* option : {"--data", "--lr", "--out", "--eval-every", "--checkpoint-every",
                              "--sample", "--resume", "--warmup-steps", "--clip"})

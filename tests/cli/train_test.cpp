@@ -154,6 +154,17 @@ TEST(CliInfo, PrintsJson) {
   EXPECT_GE(info.at("cores"), 1);
 }
 
+TEST(CliTrain, RunsWithoutANameAreCounted) {
+  const testing::TemporaryFolder folder;
+  for (const char* name : {"runs/1", "runs/2"}) {
+    const Outcome outcome = run_shell("cd " + quoted(folder.path().string()) + " && " +
+                                      quoted(BINADE_EXECUTABLE) + " train --steps 1" + small_run);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(std::filesystem::exists(folder / name / "summary.json")) << outcome.out;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs/3"));
+}
+
 TEST(CliInfo, NamesTheLibrariesOfRanks) {
   const auto info = nlohmann::json::parse(binade("info --json").out);
   const std::string mpi = info.at("mpi"), nccl = info.at("nccl");

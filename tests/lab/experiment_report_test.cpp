@@ -42,7 +42,7 @@ TEST(ExperimentReport, PreformattedTextIsIndented) {
 
 TEST(ExperimentReport, EveryLineOfAConclusionIsMarked) {
   ExperimentReport report;
-  const std::string word(80, 'w');
+  const std::string word(83, 'w');
   report.add_conclusion(word + " end");
   EXPECT_EQ(report.text(), "> Conclusion:\n> " + word + " end\n");
 }

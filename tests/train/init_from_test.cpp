@@ -68,6 +68,9 @@ TEST_F(InitFrom, TakesTheStepsAndRateOfFineTuning) {
   EXPECT_EQ(config.steps, 500);
   EXPECT_EQ(config.warmup, 50);
   EXPECT_EQ(configured({{"lr", "1e-4"}}).lr, 1e-4);
+  EXPECT_EQ(configured({{"lora-rank", "2"}}).lr, 2e-4);  // adapters take larger steps
+  EXPECT_EQ(configured({{"lora-rank", "2"}}).steps, 500);
+  EXPECT_EQ(configured({{"lora-rank", "2"}, {"lr", "1e-4"}}).lr, 1e-4);
 }
 
 TEST_F(InitFrom, ASavedConfigurationNeedsTheFolderNoMore) {

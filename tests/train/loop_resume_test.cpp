@@ -54,6 +54,24 @@ TEST(LoopResume, GoesOnWithTheSecondsOfTheRun) {
   EXPECT_GT(result.seconds, 1000);
 }
 
+TEST(LoopResume, AFinishedRunIsTheOneItWas) {
+  const testing::TemporaryFolder folder;
+  Config config = resumable(folder);
+  config.sample = 5;
+  const RunResult first = run(config, Progress::Mode::quiet);
+  EXPECT_FALSE(first.finished_before);
+  config.resume = true;
+  const RunResult again = run(config, Progress::Mode::quiet);
+  EXPECT_TRUE(again.finished_before);
+  EXPECT_FALSE(again.interrupted);
+  EXPECT_FALSE(again.stopped_early);
+  EXPECT_EQ(again.steps, 4);
+  EXPECT_EQ(again.folder, first.folder);
+  EXPECT_EQ(again.checkpoint.filename(), "step-4");
+  EXPECT_EQ(again.sample, first.sample);
+  EXPECT_NEAR(again.seconds, first.seconds, 0.001);  // as the log has them
+}
+
 // What a log says was skipped counts from the run's beginning.
 TEST(LoopResume, GoesOnWithTheCountOfSkippedSteps) {
   const testing::TemporaryFolder folder;

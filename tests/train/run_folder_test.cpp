@@ -55,6 +55,9 @@ TEST(RunLock, NamesTheHolderAndGoesWithIt) {
     EXPECT_THAT(test::error_of([&] { const RunLock second(folder.path()); }),
                 AllOf(HasSubstr("process " + std::to_string(::getpid()) + " on "),
                       HasSubstr("--out " + folder.path().string())));
+    folder.put(".lock", "");  // a holder that has not written its name yet
+    EXPECT_THAT(test::error_of([&] { const RunLock second(folder.path()); }),
+                HasSubstr("found one in use by another;"));
   }
   EXPECT_NO_THROW(RunLock(folder.path()));
   EXPECT_EQ(testing::content_of(folder / ".lock"), "");
@@ -139,6 +142,23 @@ TEST(RunFolder, KnowsWhetherItIsStillItsOwn) {
   EXPECT_FALSE(run.is_ours());
   run.replace();
   EXPECT_EQ(run.path().string(), moved.string() + "-2");
+}
+
+// Relative names, with and without a folder that is gone, too.
+TEST(RunFolder, IsReplacedUnderARelativeName) {
+  const testing::TemporaryFolder folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  for (const char* name : {"run", "runs/deep/run"}) {
+    RunFolder run(config_for(name));
+    run.put_in_place([&](const fs::path&) { run.note_checkpoint(-1); });
+    fs::remove_all(folder / std::string(*fs::path(name).begin()));
+    EXPECT_FALSE(run.is_ours());
+    run.replace();
+    EXPECT_TRUE(fs::is_directory(folder / name)) << name;
+    EXPECT_EQ(run.path().string(), name);
+  }
+  fs::current_path(before);
 }
 
 TEST(RunFolder, RefusesLinksUnderItsNames) {

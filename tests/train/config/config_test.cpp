@@ -130,6 +130,25 @@ TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
   EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model, ModelFamily::llama);
 }
 
+// Lists are arrays in files and separated by commas on the command line; one may stand alone.
+TEST(Config, ListsAreTextsArraysOrAlone) {
+  using Texts = std::vector<std::string>;
+  const auto allowed = [](const char* value) {
+    return resolve_text(std::string("[run]\nallow_changes = ") + value + "\n", "c.toml")
+        .allow_changes;
+  };
+  EXPECT_EQ(allowed("true"), Texts{"data"});
+  EXPECT_EQ(allowed("false"), Texts{});
+  EXPECT_EQ(allowed("\"lr,data\""), (Texts{"lr", "data"}));
+  EXPECT_EQ(allowed("[\"lr\", \"clip\"]"), (Texts{"lr", "clip"}));
+  EXPECT_EQ(from_options({{"allow-changes", "lr,clip"}}).allow_changes, (Texts{"lr", "clip"}));
+  const auto frozen = [](const char* value) {
+    return resolve_text(std::string("[train]\nfreeze = ") + value + "\n", "c.toml").freeze;
+  };
+  EXPECT_EQ(frozen("[\"a\", \"b\"]"), (Texts{"a", "b"}));
+  EXPECT_THROW(frozen("true"), Error);
+}
+
 // What no preset sets: a run without these keys is what it always was.
 TEST(Config, DefaultsThatNoPresetSetsStay) {
   const std::string toml = to_toml(resolve({}));

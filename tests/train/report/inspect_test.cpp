@@ -170,6 +170,20 @@ TEST(Inspect, ReadsTokenFiles) {
   EXPECT_EQ(parsed.root().at("tokens").at("largest").number(), 65538);
 }
 
+// Without the extension a file is known by the length of its header and a brace: nine bytes.
+TEST(Inspect, KnowsSafetensorsByTheirBeginning) {
+  const TemporaryFolder folder;
+  const std::string length("\x01\0\0\0\0\0\0\0", 8);
+  const auto refusal = [&](const std::string& content) {
+    const auto path = folder.put("file", content);
+    return test::error_of([&] { inspect(path); });
+  };
+  EXPECT_THAT(refusal(length + "{"), Not(HasSubstr("something else")));
+  EXPECT_THAT(refusal(length + "["), HasSubstr("something else"));
+  EXPECT_THAT(refusal(length), HasSubstr("something else"));
+  EXPECT_THAT(refusal(std::string("\x09\0\0\0\0\0\0\0", 8) + "{"), HasSubstr("something else"));
+}
+
 TEST(Inspect, RefusesWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   EXPECT_THROW(inspect(folder / "none.safetensors"), Error);
