@@ -74,7 +74,7 @@ class Optimizer:
         self._native.set_lr(lr)
 
     def set_momentum(self, momentum):
-        """Sets the momentum of every group; beta1 of Adam and Lion."""
+        """Sets the momentum of every group; beta1 of those that have betas."""
         self._native.set_momentum(momentum)
 
     def master_of(self, parameter):
@@ -106,7 +106,7 @@ class SGD(Optimizer):
             lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
             nesterov=nesterov, master_weights=master_weights,
             stochastic_rounding=stochastic_rounding, seed=seed))
-        super().__init__(_binade._SGD(groups), groups)
+        super().__init__(_binade._make_optimizer("SGD", groups), groups)
 
 
 def _adam_groups(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False,
@@ -124,7 +124,7 @@ class Adam(Optimizer):
                  seed=0):
         groups = _adam_groups(params, lr, betas, eps, weight_decay, amsgrad, moments,
                               master_weights, stochastic_rounding, seed)
-        super().__init__(_binade._Adam(groups), groups)
+        super().__init__(_binade._make_optimizer("Adam", groups), groups)
 
 
 class AdamW(Optimizer):
@@ -145,7 +145,7 @@ class AdamW(Optimizer):
                  seed=0):
         groups = _adam_groups(params, lr, betas, eps, weight_decay, amsgrad, moments,
                               master_weights, stochastic_rounding, seed)
-        super().__init__(_binade._AdamW(groups), groups)
+        super().__init__(_binade._make_optimizer("AdamW", groups), groups)
 
 
 class RMSprop(Optimizer):
@@ -157,7 +157,7 @@ class RMSprop(Optimizer):
             lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
             centered=centered, master_weights=master_weights,
             stochastic_rounding=stochastic_rounding, seed=seed))
-        super().__init__(_binade._RMSprop(groups), groups)
+        super().__init__(_binade._make_optimizer("RMSprop", groups), groups)
 
 
 class Adagrad(Optimizer):
@@ -170,7 +170,7 @@ class Adagrad(Optimizer):
             lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
             initial_accumulator_value=initial_accumulator_value, eps=eps,
             master_weights=master_weights, stochastic_rounding=stochastic_rounding, seed=seed))
-        super().__init__(_binade._Adagrad(groups), groups)
+        super().__init__(_binade._make_optimizer("Adagrad", groups), groups)
 
 
 class Lion(Optimizer):
@@ -184,7 +184,7 @@ class Lion(Optimizer):
         groups = _groups(params, dict(
             lr=lr, betas=betas, weight_decay=weight_decay, moments=moments,
             master_weights=master_weights, stochastic_rounding=stochastic_rounding, seed=seed))
-        super().__init__(_binade._Lion(groups), groups)
+        super().__init__(_binade._make_optimizer("Lion", groups), groups)
 
 
 class Adafactor(Optimizer):
@@ -195,7 +195,7 @@ class Adafactor(Optimizer):
         groups = _groups(params, dict(
             lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay,
             master_weights=master_weights, stochastic_rounding=False, seed=0))
-        super().__init__(_binade._Adafactor(groups), groups)
+        super().__init__(_binade._make_optimizer("Adafactor", groups), groups)
 
 
 class Muon(Optimizer):
@@ -222,7 +222,7 @@ class Muon(Optimizer):
             master_weights=master_weights, stochastic_rounding=False, seed=0))
         adamw = list(adamw)
         others = _adam_groups(adamw, master_weights=master_weights) if adamw else []
-        super().__init__(_binade._Muon(groups, others), groups + others)
+        super().__init__(_binade._make_muon(groups, others), groups + others)
 
 
 class ReduceOnPlateau:

@@ -88,6 +88,17 @@ def test_adafactor_and_muon_take_steps():
     assert w.tolist() != before.tolist()
 
 
+def test_every_optimizer_of_the_engine_has_a_class():
+    import inspect
+    from binade._binade import _optimizers
+    for name, options in _optimizers().items():
+        arguments = list(inspect.signature(getattr(bn.optim, name)).parameters)[1:]
+        assert set(options) <= set(arguments), name
+        # PyTorch's, in its order; moments are the engine's own.
+        ordered = [option for option in options if option != "moments"]
+        assert [a for a in arguments if a in ordered] == ordered, name
+
+
 def test_moments_of_8_bits_take_a_quarter_of_the_memory():
     w = bn.randn(128, 128, seed=1, requires_grad=True)
     sizes = {}

@@ -132,5 +132,12 @@ TEST(Text, GlobsMatchWholeTexts) {
   EXPECT_FALSE(matches_glob("*b", "ba"));
 }
 
+TEST(Text, ListsItems) {
+  EXPECT_EQ(listed({}, "or"), "");
+  EXPECT_EQ(listed({"a"}, "or"), "a");
+  EXPECT_EQ(listed({"a", "b"}, "or"), "a or b");
+  EXPECT_EQ(listed({"a", "b", "c"}, "and"), "a, b and c");
+}
+
 }  // namespace
 }  // namespace binade

@@ -190,6 +190,31 @@ TEST(C, AutocastIsOfItsScope) {
   EXPECT_EQ(bnd_autocast_begin(BND_I64, 1, &guard), BND_INVALID);
 }
 
+TEST(C, OptimizersByName) {
+  const Handle x = make({1, -2}, {2});
+  ASSERT_EQ(bnd_tensor_set_requires_grad(x.get(), 1), BND_OK);
+  const bnd_tensor* parameters[] = {x.get()};
+  const bnd_option options[] = {{.name = "lr", .kind = BND_FLOAT, .number = 0.25},
+                                {.name = "betas", .kind = BND_TEXT, .text = "0.5, 0.75"},
+                                {.name = "moments", .kind = BND_TEXT, .text = "bf16"}};
+  bnd_optimizer* optimizer = nullptr;
+  ASSERT_EQ(bnd_optimizer_new("Lion", parameters, 1, options, 3, &optimizer), BND_OK)
+      << bnd_last_error();
+  ASSERT_EQ(bnd_tensor_backward(run("sum", {x.get()}).get(), nullptr), BND_OK);
+  ASSERT_EQ(bnd_optimizer_step(optimizer), BND_OK);
+  EXPECT_THAT(values_of(x), ElementsAre(0.75, -2.25));
+  bnd_optimizer_free(optimizer);
+  const bnd_option flag{.name = "amsgrad", .kind = BND_INT, .integer = 1};
+  ASSERT_EQ(bnd_optimizer_new("Adam", parameters, 1, &flag, 1, &optimizer), BND_OK);
+  bnd_optimizer_free(optimizer);
+  EXPECT_EQ(bnd_optimizer_new("Lion", parameters, 1, &flag, 1, &optimizer), BND_INVALID);
+  EXPECT_THAT(bnd_last_error(), HasSubstr("expected lr, betas, weight_decay and moments"));
+  EXPECT_EQ(bnd_optimizer_new("Lions", parameters, 1, nullptr, 0, &optimizer), BND_INVALID);
+  EXPECT_THAT(bnd_last_error(), HasSubstr("Adafactor"));
+  EXPECT_EQ(bnd_optimizer_new(nullptr, parameters, 1, nullptr, 0, &optimizer), BND_INVALID);
+  EXPECT_EQ(bnd_optimizer_new("Lion", parameters, 1, nullptr, 1, &optimizer), BND_INVALID);
+}
+
 TEST(C, AnOverflowSkipsTheStepAndHalvesTheScale) {
   const Handle x = make({1}, {1});
   ASSERT_EQ(bnd_tensor_set_requires_grad(x.get(), 1), BND_OK);

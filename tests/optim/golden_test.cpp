@@ -11,16 +11,13 @@
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/shape/shape.h"
-#include "binade/optim/adafactor.h"
-#include "binade/optim/adagrad.h"
 #include "binade/optim/adam.h"
+#include "binade/optim/catalog.h"
 #include "binade/optim/clip.h"
 #include "binade/optim/ema.h"
-#include "binade/optim/lion.h"
 #include "binade/optim/muon.h"
 #include "binade/optim/one_cycle.h"
 #include "binade/optim/plateau.h"
-#include "binade/optim/rmsprop.h"
 #include "binade/optim/schedule.h"
 #include "binade/optim/sgd.h"
 #include "io/temporary_folder.h"
@@ -47,70 +44,28 @@ bool flag(const json::Value& params, const char* name) {
   return value != nullptr && value->boolean();
 }
 
-AdamOptions adam_options(const json::Value& params, double default_decay) {
-  const std::vector<json::Value>& betas = params.at("betas").array();
-  return {.lr = params.at("lr").number(),
-          .beta1 = betas[0].number(),
-          .beta2 = betas[1].number(),
-          .eps = params.at("eps").number(),
-          .weight_decay = number_or(params, "weight_decay", default_decay),
-          .amsgrad = flag(params, "amsgrad")};
-}
-
-RmspropOptions rmsprop_options(const json::Value& params) {
-  return {.lr = params.at("lr").number(),
-          .alpha = number_or(params, "alpha", 0.99),
-          .eps = number_or(params, "eps", 1e-8),
-          .weight_decay = number_or(params, "weight_decay", 0),
-          .momentum = number_or(params, "momentum", 0),
-          .centered = flag(params, "centered")};
-}
-
-AdagradOptions adagrad_options(const json::Value& params) {
-  return {.lr = params.at("lr").number(),
-          .lr_decay = number_or(params, "lr_decay", 0),
-          .weight_decay = number_or(params, "weight_decay", 0),
-          .initial_sum = number_or(params, "initial_accumulator_value", 0),
-          .eps = number_or(params, "eps", 1e-10)};
-}
-
-AdafactorOptions adafactor_options(const json::Value& params) {
-  AdafactorOptions options{.lr = params.at("lr").number(),
-                           .beta2_decay = number_or(params, "beta2_decay", -0.8),
-                           .d = number_or(params, "d", 1),
-                           .weight_decay = number_or(params, "weight_decay", 0)};
-  if (const json::Value* eps = params.find("eps")) {
-    options.eps1 = eps->array()[0].number();
-    options.eps2 = eps->array()[1].number();
+NamedOptions named_options(const json::Value& params) {
+  constexpr std::string_view flags[] = {"amsgrad", "centered", "nesterov",
+                                        "decoupled_weight_decay"};
+  NamedOptions options;
+  for (const auto& [name, value] : params.object()) {
+    if (value.is_array()) {
+      std::vector<double> numbers;
+      for (const json::Value& one : value.array()) numbers.push_back(one.number());
+      options.emplace(name, numbers);
+    } else if (std::find(std::begin(flags), std::end(flags), name) != std::end(flags)) {
+      options.emplace(name, value.boolean());
+    } else {
+      options.emplace(name, value.number());
+    }
   }
   return options;
 }
 
-LionOptions lion_options(const json::Value& params) {
-  const std::vector<json::Value>& betas = params.at("betas").array();
-  return {.lr = params.at("lr").number(),
-          .beta1 = betas[0].number(),
-          .beta2 = betas[1].number(),
-          .weight_decay = params.at("weight_decay").number()};
-}
-
 std::unique_ptr<Optimizer> optimizer_of(const json::Value& item,
                                         const std::vector<Tensor>& parameters) {
-  const std::string kind = item.at("optimizer").string();
-  const json::Value& params = item.at("params");
-  if (kind == "Adam") return std::make_unique<Adam>(parameters, adam_options(params, 0));
-  if (kind == "AdamW") return std::make_unique<AdamW>(parameters, adam_options(params, 0.01));
-  if (kind == "RMSprop") return std::make_unique<RMSprop>(parameters, rmsprop_options(params));
-  if (kind == "Adagrad") return std::make_unique<Adagrad>(parameters, adagrad_options(params));
-  if (kind == "Adafactor")
-    return std::make_unique<Adafactor>(parameters, adafactor_options(params));
-  if (kind == "Lion") return std::make_unique<Lion>(parameters, lion_options(params));
-  return std::make_unique<SGD>(parameters,
-                               SgdOptions{.lr = params.at("lr").number(),
-                                          .momentum = number_or(params, "momentum", 0),
-                                          .dampening = number_or(params, "dampening", 0),
-                                          .weight_decay = number_or(params, "weight_decay", 0),
-                                          .nesterov = flag(params, "nesterov")});
+  return find_optimizer(item.at("optimizer").string())
+      .make({{parameters, named_options(item.at("params"))}});
 }
 
 TEST(GoldenOptim, EveryStepOfEveryOptimizer) {

@@ -33,34 +33,34 @@ struct PartsKind {
 };
 
 std::vector<PartsKind> parts_kinds() {
-  return {{"SGD", DType::f32,
-           [](const Tensor& p, const MasterOptions& master) {
-             return std::make_unique<SGD>(
-                 std::vector{p}, SgdOptions{.lr = 1e-2, .momentum = 0.9, .master = master});
-           }},
-          {"AdamW with master weights", DType::bf16,
-           [](const Tensor& p, const MasterOptions& master) {
-             return std::make_unique<AdamW>(std::vector{p}, AdamOptions{.master = master});
-           }},
-          {"AdamW with 8-bit moments", DType::f32,
-           [](const Tensor& p, const MasterOptions& master) {
-             return std::make_unique<AdamW>(std::vector{p},
-                                            AdamOptions{.moments = DType::u8, .master = master});
-           }},
-          {"Lion", DType::bf16,
-           [](const Tensor& p, const MasterOptions& master) {
-             return std::make_unique<Lion>(
-                 std::vector{p}, LionOptions{.lr = 1e-2, .weight_decay = 0.1, .master = master});
-           }},
-          {"RMSprop", DType::f32,
-           [](const Tensor& p, const MasterOptions& master) {
-             return std::make_unique<RMSprop>(
-                 std::vector{p},
-                 RmspropOptions{.momentum = 0.9, .centered = true, .master = master});
-           }},
-          {"Adagrad", DType::f32, [](const Tensor& p, const MasterOptions& master) {
-             return std::make_unique<Adagrad>(std::vector{p}, AdagradOptions{.master = master});
-           }}};
+  return {
+      {"SGD", DType::f32,
+       [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<SGD>(std::vector{p},
+                                      SgdOptions{.lr = 1e-2, .momentum = 0.9, .master = master});
+       }},
+      {"AdamW with master weights", DType::bf16,
+       [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<AdamW>(std::vector{p}, AdamOptions{.master = master});
+       }},
+      {"AdamW with 8-bit moments", DType::f32,
+       [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<AdamW>(std::vector{p},
+                                        AdamOptions{.moments = DType::u8, .master = master});
+       }},
+      {"Lion", DType::bf16,
+       [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<Lion>(
+             std::vector{p}, LionOptions{.lr = 1e-2, .weight_decay = 0.1, .master = master});
+       }},
+      {"RMSprop", DType::f32,
+       [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<RMSprop>(
+             std::vector{p}, RmspropOptions{.momentum = 0.9, .centered = true, .master = master});
+       }},
+      {"Adagrad", DType::f32, [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<Adagrad>(std::vector{p}, AdagradOptions{.master = master});
+       }}};
 }
 
 Tensor parts_parameter(DType dtype) {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/backend/optimizer_step.h"
+#include "binade/backend/update_rules.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/unary.h"

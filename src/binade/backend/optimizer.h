@@ -9,9 +9,11 @@ namespace binade::backend {
 // Elements of a gradient that form one part of its norm, counted from the gradient's start.
 inline constexpr int64_t norm_piece = 2048;
 
+struct UpdateRule;  // update_rules.h: one of the optimizers' rules with its hyperparameters
+
 struct OptimizerKernels {
-  void (*adam)(std::span<const UpdateItem> items, const AdamParams& hyper, UpdateControl control);
-  void (*sgd)(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateControl control);
+  // A GPU has some of the rules and fails on the others, which optim/catalog.h says beforehand.
+  void (*update)(std::span<const UpdateItem> items, const UpdateRule& rule, UpdateControl control);
   // norm (f32 [1]) = p-norm over all gradients; for an infinite p the largest magnitude. found_inf
   // (f32 [1], optional) becomes 1 if any element is non-finite, else stays as it is.
   void (*gradient_norm)(std::span<const TensorView> gradients, double p, TensorView norm,
@@ -33,14 +35,6 @@ struct OptimizerKernels {
   // have the same number of elements. rest: see UpdateItem; if absent, it is not written.
   void (*split_master)(TensorView master, TensorView parameter, TensorView rest);
   void (*join_master)(TensorView parameter, TensorView rest, TensorView master);
-
-  // CPU only; the optimizers refuse parameters on a GPU. Adam's `third`, too.
-  void (*rmsprop)(std::span<const UpdateItem> items, const RmspropParams& hyper,
-                  UpdateControl control) = nullptr;
-  void (*adagrad)(std::span<const UpdateItem> items, const AdagradParams& hyper,
-                  UpdateControl control) = nullptr;
-  void (*lion)(std::span<const UpdateItem> items, const LionParams& hyper,
-               UpdateControl control) = nullptr;
 };
 
 }  // namespace binade::backend

@@ -43,44 +43,4 @@ struct UpdateControl {
   TensorView skipped_steps = {};
 };
 
-struct AdamParams {
-  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  double correction1 = 1, correction2 = 1;  // 1 - beta^count
-  int64_t count = 1;                        // updates of these items, including this one
-  bool decoupled_decay = true;              // AdamW; otherwise the decay is added to the gradient
-  // Of a 16-bit `master`, keyed by seed and step.
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-  RatesAfterSkips after_skips = {};
-};
-
-struct SgdParams {
-  double lr = 0, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
-  bool first_step = false;  // momentum starts as the gradient
-  int64_t count = 1;        // updates of these items, including this one
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-  RatesAfterSkips after_skips = {};
-};
-
-struct RmspropParams {
-  double lr = 0, alpha = 0, eps = 0, weight_decay = 0, momentum = 0;
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-};
-
-struct AdagradParams {
-  double lr = 0;  // of this step, already decayed
-  double eps = 0, weight_decay = 0;
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-};
-
-struct LionParams {
-  double lr = 0, beta1 = 0, beta2 = 0, weight_decay = 0;
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-};
-
 }  // namespace binade::backend

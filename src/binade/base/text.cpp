@@ -151,6 +151,15 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
+std::string listed(const std::vector<std::string>& items, std::string_view word) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += i + 1 == items.size() ? " " + std::string(word) + " " : ", ";
+    text += items[i];
+  }
+  return text;
+}
+
 std::string shortened(std::string_view text, size_t limit) {
   return text.size() <= limit ? std::string(text) : std::string(text.substr(0, limit)) + "...";
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace binade {
 
@@ -38,6 +39,9 @@ size_t edit_distance(std::string_view a, std::string_view b);
 
 // Whether a pattern is all of a text: * stands for any bytes, ? for one.
 bool matches_glob(std::string_view pattern, std::string_view text);
+
+// "a", "a or b", "a, b or c" for the word "or".
+std::string listed(const std::vector<std::string>& items, std::string_view word);
 
 // The text, or its first `limit` bytes and "..." if it is longer.
 std::string shortened(std::string_view text, size_t limit);

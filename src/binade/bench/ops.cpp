@@ -6,6 +6,7 @@
 
 #include "binade/backend/backend.h"
 #include "binade/backend/capabilities.h"
+#include "binade/backend/update_rules.h"
 #include "binade/base/json.h"
 #include "binade/bench/machine.h"
 #include "binade/formats/dynamic_code.h"
@@ -197,9 +198,10 @@ void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
 void add_optimizer(Kernels& list, const Operands& o, const backend::Backend& table) {
   const auto adamw = [&](const char* name, double bytes, const backend::UpdateItem& item) {
     list.push_back({name, bytes * elements, [&o, &table, item] {
-                      table.optimizer.adam({&item, 1},
-                                           {.lr = 1e-6, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
-                                           {.gradient_factor = o.factor});
+                      table.optimizer.update(
+                          {&item, 1},
+                          backend::AdamParams{.lr = 1e-6, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
+                          {.gradient_factor = o.factor});
                     }});
   };
   adamw("adamw f32, bf16 copy", 30,

@@ -109,9 +109,10 @@ StepTiming bench_step(const train::Config& config, const StepBenchOptions& optio
 std::string to_table(const train::Config& config, const std::vector<StepTiming>& timings) {
   const Device device = train::device_of(config);
   std::string text =
-      fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}{}\n",
+      fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens, {}; {}{}\n",
                   train::name(config.model), config.layers, config.width, config.vocab,
-                  config.accumulate * config.batch, config.context, device_text(device),
+                  config.accumulate * config.batch, config.context,
+                  train::name_in(train::optimizer_names, config.optimizer), device_text(device),
                   config.nondeterministic && backend::capabilities(device).has_unordered_kernels
                       ? ", non-deterministic"
                       : "");
@@ -138,6 +139,7 @@ std::string to_json(const train::Config& config, const std::vector<StepTiming>& 
   out.key("width").value(config.width).key("vocab").value(config.vocab);
   out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
   out.key("context").value(config.context).key("params").value(train::name(config.params));
+  out.key("optimizer").value(train::name_in(train::optimizer_names, config.optimizer));
   out.key("deterministic").value(!config.nondeterministic);
   out.key("flops_per_token").value(train::flops_per_token(train::model_config(config)));
   out.key("results").begin_array();

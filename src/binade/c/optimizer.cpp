@@ -1,7 +1,11 @@
 #include "binade/c/optimizer.h"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "binade/c/handles.h"
 #include "binade/optim/adam.h"
+#include "binade/optim/catalog.h"
 #include "binade/optim/clip.h"
 #include "binade/optim/sgd.h"
 
@@ -24,6 +28,36 @@ optim::AdamOptions adam_options(const bnd_adam_options& options) {
           .beta2 = options.beta2,
           .eps = options.eps,
           .weight_decay = options.weight_decay};
+}
+
+// "bf16", "0.9, 0.95" or another text.
+optim::OptionValue value_of_text(const std::string& text) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::u8}) {
+    if (text == name(dtype)) return dtype;
+  }
+  std::vector<double> numbers;
+  const char* next = text.c_str();
+  while (*next != '\0') {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(next, &end));
+    if (end == next) return text;
+    next = end + std::strspn(end, ", ");
+  }
+  return numbers;
+}
+
+optim::OptionValue value_of(const bnd_option& option) {
+  switch (option.kind) {
+    case BND_INT:
+      return static_cast<double>(option.integer);
+    case BND_FLOAT:
+      return option.number;
+    case BND_TEXT:
+      return value_of_text(&checked(option.text, "bnd_optimizer_new", option.name));
+    case BND_INTS:
+      break;
+  }
+  return optim::OtherValue{"a list of integers"};
 }
 
 optim::Optimizer& optimizer_of(bnd_optimizer* handle, const char* function) {
@@ -63,6 +97,20 @@ bnd_status bnd_sgd_new(const bnd_tensor* const* parameters, size_t count,
         parameters_of(parameters, count, "bnd_sgd_new"),
         optim::SgdOptions{
             .lr = given.lr, .momentum = given.momentum, .weight_decay = given.weight_decay});
+  });
+}
+
+bnd_status bnd_optimizer_new(const char* name, const bnd_tensor* const* parameters, size_t count,
+                             const bnd_option* options, size_t option_count,
+                             bnd_optimizer** result) {
+  return giving("bnd_optimizer_new", result, [&] {
+    optim::NamedGroup group{parameters_of(parameters, count, "bnd_optimizer_new"), {}};
+    if (option_count > 0) checked(options, "bnd_optimizer_new", "options");
+    for (size_t i = 0; i < option_count; ++i) {
+      checked(options[i].name, "bnd_optimizer_new", "option's name");
+      group.options.emplace(options[i].name, value_of(options[i]));
+    }
+    return optim::find_optimizer(&checked(name, "bnd_optimizer_new", "name")).make({group});
   });
 }
 

@@ -19,6 +19,7 @@
 #include "binade/data/corpus.h"
 #include "binade/lab/layer_stats.h"
 #include "binade/lab/step_time.h"
+#include "binade/optim/catalog.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
 #include "binade/train/progress.h"
@@ -88,29 +89,13 @@ class WorkMeter : public autograd::OpObserver {
   bool quantized_ = false;
 };
 
-// Bytes of moments per parameter: two of AdamW's, one of Lion's and Muon's, next to none of
-// Adafactor's.
-double moment_bytes(const train::Config& config) {
-  const auto one = static_cast<double>(size_of(config.moments));
-  switch (config.optimizer) {
-    case train::OptimizerKind::adamw:
-      return 2 * one;
-    case train::OptimizerKind::lion:
-      return one;
-    case train::OptimizerKind::adafactor:
-      return 0;
-    case train::OptimizerKind::muon:
-      return 4;
-  }
-  return 0;
-}
-
 // Norm, clipping and the optimizer read and write each parameter's master, moments and gradient.
 Work update_work(const train::Config& config, double parameters) {
   const double copies = config.params == train::ParameterStorage::masters ? 2 : 0;
   const auto gradient = static_cast<double>(size_of(config.gradients));
+  const double moments = optim::state_bytes(config.optimizer, config.moments);
   return {.kind = WorkKind::update,
-          .bytes = parameters * (3 * gradient + 3 * 4 + 2 * moment_bytes(config) + copies)};
+          .bytes = parameters * (3 * gradient + 3 * 4 + 2 * moments + copies)};
 }
 
 // Whether any step has statistics (Doctor::needs_statistics).

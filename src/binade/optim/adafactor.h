@@ -21,6 +21,8 @@ struct AdafactorGroup {
   AdafactorOptions options;
 };
 
+void visit_options(AdafactorOptions& options, OptionVisitor& visit);
+
 // Adafactor as in PyTorch: the second moment of a matrix is the product of a column and a row, so
 // its state is n + m numbers for a matrix of n x m. Steps are relative to a parameter's size. On
 // the CPU, by plain ops.

@@ -18,6 +18,8 @@ struct AdagradGroup {
   AdagradOptions options;
 };
 
+void visit_options(AdagradOptions& options, OptionVisitor& visit);
+
 // Adagrad as in PyTorch. On the CPU.
 class Adagrad : public Optimizer {
  public:
@@ -27,7 +29,6 @@ class Adagrad : public Optimizer {
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
-  bool is_elementwise() const override { return true; }
 
  private:
   std::vector<AdagradOptions> group_options_;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "binade/backend/backend.h"
+#include "binade/backend/update_rules.h"
 #include "binade/formats/dynamic_code.h"
 
 namespace binade::optim {
@@ -15,7 +15,7 @@ namespace {
 // most, are that small.
 constexpr int64_t smallest_in_8_bits = 4096;
 
-void check(const char* name, const AdamOptions& options) {
+void check(std::string_view name, const AdamOptions& options) {
   const auto refuse = [name](const char* argument, const char* expected, double found) {
     fail(name, {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
   };
@@ -41,33 +41,39 @@ void check(const char* name, const AdamOptions& options) {
 
 }  // namespace
 
+void visit_options(AdamOptions& options, OptionVisitor& visit) {
+  visit("lr", options.lr);
+  visit("betas", {&options.beta1, &options.beta2});
+  visit("eps", options.eps);
+  visit("weight_decay", options.weight_decay);
+  visit("amsgrad", options.amsgrad);
+  visit("moments", options.moments);
+}
+
 Adam::Adam(const std::vector<Tensor>& parameters, const AdamOptions& options)
     : Adam(std::vector<AdamGroup>{{parameters, options}}) {}
-Adam::Adam(const std::vector<AdamGroup>& groups) : Adam("Adam", groups, WeightDecay::in_gradient) {}
+Adam::Adam(const std::vector<AdamGroup>& groups) : Adam(Kind::adam, groups) {}
 
-Adam::Adam(const char* name, MasterOptions options, WeightDecay decay)
-    : Optimizer(name, std::move(options)), decay_(decay) {}
+Adam::Adam(Kind kind, MasterOptions options)
+    : Optimizer(kind, std::move(options)), has_decoupled_decay_(kind != Kind::adam) {}
 
-Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, WeightDecay decay)
-    : Adam(name, groups.empty() ? MasterOptions{} : groups[0].options.master, decay) {
-  if (groups.empty())
-    fail(name, {.argument = "groups", .expected = "at least one", .found = "none"});
+Adam::Adam(Kind kind, const std::vector<AdamGroup>& groups)
+    : Adam(kind, master_options_of(kind, groups)) {
   for (const AdamGroup& group : groups) add_adam_group(group);
 }
 
 void Adam::add_adam_group(const AdamGroup& group) {
-  check(name().data(), group.options);
+  check(name(), group.options);
   group_options_.resize(group_count());
   group_options_.push_back(group.options);
   if (!group.options.weight_decay)
-    group_options_.back().weight_decay = decay_ == WeightDecay::decoupled ? 0.01 : 0;
+    group_options_.back().weight_decay = has_decoupled_decay_ ? 0.01 : 0;
   add_group(group.parameters, group.options.lr);
 }
 
 AdamW::AdamW(const std::vector<Tensor>& parameters, const AdamOptions& options)
     : AdamW(std::vector<AdamGroup>{{parameters, options}}) {}
-AdamW::AdamW(const std::vector<AdamGroup>& groups)
-    : Adam("AdamW", groups, WeightDecay::decoupled) {}
+AdamW::AdamW(const std::vector<AdamGroup>& groups) : Adam(Kind::adamw, groups) {}
 
 void Adam::allocate(size_t group, Slot& slot) {
   const AdamOptions& given = group_options_[group];
@@ -80,43 +86,46 @@ void Adam::allocate(size_t group, Slot& slot) {
                               std::to_string(formats::dynamic_block) + " elements",
                   .found = "a part from element " + std::to_string(slot.part.begin)});
   }
-  DType moments = parameter.dtype() == DType::f64 ? DType::f64 : given.moments;
-  if (moments == DType::u8 && parameter.numel() < smallest_in_8_bits) moments = DType::f32;
-  slot.first = new_state(slot, moments);
-  slot.second = new_state(slot, moments);
-  if (given.amsgrad) slot.third = new_state(slot, moments);
-  if (moments == DType::u8) {
-    const Shape blocks{state_elements("first_scale", slot.part.count)};
-    slot.first_scale = new_state(parameter, blocks, DType::f32);
-    slot.second_scale = new_state(parameter, blocks, DType::f32);
-  }
+  allocate_state(describe(Kind::adam).state, group, slot);
+  if (slot.first.dtype() != DType::u8) return;
+  const Shape blocks{state_elements("first_scale", slot.part.count)};
+  slot.first_scale = new_state(parameter, blocks, DType::f32);
+  slot.second_scale = new_state(parameter, blocks, DType::f32);
+}
+
+DType Adam::moments_type(size_t group, const Tensor& parameter) const {
+  const DType type = group_options_[group].moments;
+  return type == DType::u8 && parameter.numel() < smallest_in_8_bits ? DType::f32 : type;
+}
+
+bool Adam::keeps(size_t group, std::string_view entry) const {
+  return entry != "third" || group_options_[group].amsgrad;
 }
 
 void Adam::set_momentum(double beta1) {
-  require(name().data(), {{.argument = "momentum", .value = beta1, .high = 1}});
+  require(name(), {{.argument = "momentum", .value = beta1, .high = 1}});
   for (AdamOptions& options : group_options_) options.beta1 = beta1;
 }
 
 void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const AdamOptions& given = group_options_[group];
   // The moments' bias depends on a parameter's own updates.
-  for (const auto& [count, peers] : by_count(slots)) {
+  run_kernel(slots, control, [&](int64_t count) -> backend::UpdateRule {
     const auto [rate, updates, correction1, correction2] = hyper_at(group, count);
-    const backend::AdamParams hyper{.lr = rate,
-                                    .beta1 = given.beta1,
-                                    .beta2 = given.beta2,
-                                    .eps = given.eps,
-                                    .weight_decay = *given.weight_decay,
-                                    .correction1 = correction1,
-                                    .correction2 = correction2,
-                                    .count = count,
-                                    .decoupled_decay = decay_ == WeightDecay::decoupled,
-                                    .stochastic_rounding = options().stochastic_rounding,
-                                    .seed = options().seed,
-                                    .step = static_cast<uint64_t>(started()),
-                                    .after_skips = after_skips(group)};
-    backend::of(slots[0]->parameter).optimizer.adam(peers.items, hyper, control_of(control, peers));
-  }
+    return backend::AdamParams{.lr = rate,
+                               .beta1 = given.beta1,
+                               .beta2 = given.beta2,
+                               .eps = given.eps,
+                               .weight_decay = *given.weight_decay,
+                               .correction1 = correction1,
+                               .correction2 = correction2,
+                               .count = count,
+                               .decoupled_decay = has_decoupled_decay_,
+                               .stochastic_rounding = options().stochastic_rounding,
+                               .seed = options().seed,
+                               .step = static_cast<uint64_t>(counts().started()),
+                               .after_skips = rates_after_skips(group)};
+  });
 }
 
 std::array<double, 4> Adam::hyper_at(size_t group, int64_t count) const {

@@ -26,6 +26,8 @@ struct AdamGroup {
   AdamOptions options;
 };
 
+void visit_options(AdamOptions& options, OptionVisitor& visit);
+
 // Adam with the weight decay added to the gradient.
 class Adam : public Optimizer {
  public:
@@ -35,20 +37,19 @@ class Adam : public Optimizer {
   void set_momentum(double beta1) override;
 
  protected:
-  enum class WeightDecay : uint8_t { in_gradient, decoupled };
   // Without groups; add_adam_group() adds them.
-  Adam(const char* name, MasterOptions options, WeightDecay decay);
-  Adam(const char* name, const std::vector<AdamGroup>& groups, WeightDecay decay);
+  Adam(Kind kind, MasterOptions options);
+  Adam(Kind kind, const std::vector<AdamGroup>& groups);
   void add_adam_group(const AdamGroup& group);
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
-  bool is_elementwise() const override { return true; }
-  bool can_capture() const override { return true; }
+  DType moments_type(size_t group, const Tensor& parameter) const override;
+  bool keeps(size_t group, std::string_view entry) const override;
   std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
 
  private:
   std::vector<AdamOptions> group_options_;  // by group; unused for those of a derived class
-  WeightDecay decay_;
+  bool has_decoupled_decay_;
 };
 
 // Adam with the weight decay applied to the weights themselves.

@@ -18,6 +18,8 @@ struct LionGroup {
   LionOptions options;
 };
 
+void visit_options(LionOptions& options, OptionVisitor& visit);
+
 // Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023): steps of size lr in
 // the direction sign(beta1 * m + (1 - beta1) * g), then m = beta2 * m + (1 - beta2) * g. It wants a
 // learning rate 3 to 10 times smaller than AdamW's and a weight decay as much larger. On the CPU.
@@ -30,8 +32,9 @@ class Lion : public Optimizer {
 
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
-  void allocate(size_t group, Slot& slot) override;
-  bool is_elementwise() const override { return true; }
+  DType moments_type(size_t group, const Tensor&) const override {
+    return group_options_[group].momentum;
+  }
 
  private:
   std::vector<LionOptions> group_options_;

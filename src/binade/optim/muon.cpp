@@ -2,60 +2,76 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
-#include "binade/amp/autocast.h"
-#include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
-#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/backend/update_rules.h"
+#include "binade/base/error.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/matmul/matmul.h"
-#include "binade/ops/reduce/reduce.h"
-#include "binade/ops/shape/shape.h"
+#include "binade/optim/newton_schulz.h"
 
 namespace binade::optim {
 namespace {
 
 constexpr int most_steps = 99;  // PyTorch's limit
+// Matrices of one shape that a GPU multiplies at once. One number, so that a matrix is multiplied
+// alike whatever others its owner has. Four of GPT-2's fill an H200.
+constexpr size_t gpu_batch = 4;
 
-double rate_of(double lr, MuonScale scale, const Tensor& matrix) {
+// The learning rate of a matrix: (lr * factor) * root.
+struct RateScale {
+  double factor = 1, root = 1;
+};
+
+RateScale scale_of(MuonScale scale, const Tensor& matrix) {
   const auto rows = static_cast<double>(matrix.size(0)),
              columns = static_cast<double>(matrix.size(1));
-  if (scale == MuonScale::match_rms_adamw) return lr * 0.2 * std::sqrt(std::max(rows, columns));
-  return lr * std::sqrt(std::max(1.0, rows / columns));
+  if (scale == MuonScale::match_rms_adamw) return {0.2, std::sqrt(std::max(rows, columns))};
+  return {1, std::sqrt(std::max(1.0, rows / columns))};
+}
+
+// Row `index` of [rows, elements].
+Tensor row_of(const Tensor& rows, size_t index) {
+  const int64_t elements = rows.size(1);
+  return rows.strided({elements}, {1}, static_cast<int64_t>(index) * elements);
 }
 
 }  // namespace
 
 Tensor orthogonalized(const Tensor& x, const MuonOptions& options) {
-  if (x.rank() != 2)
-    fail("Muon", {.argument = "parameters", .expected = "matrices", .found = describe(x)});
-  const NoGrad no_grad;
-  const amp::Autocast plain(amp::disabled_autocast());
-  // The smaller side first, which makes the products smaller.
-  const bool is_tall = x.size(0) > x.size(1);
-  Tensor y = cast(x, options.dtype);
-  if (is_tall) y = contiguous(transpose(y, 0, 1));
-  y = y / clamp(norm(y), options.eps, INFINITY);  // no singular value is larger than 1
-  const auto [a, b, c] = options.coefficients;
-  for (int i = 0; i < options.steps; ++i) {
-    const Tensor gram = mm(y, transpose(y, 0, 1));
-    y = addmm(y, addmm(gram, gram, gram, b, c), y, a);
+  return orthogonalized(cast(x, options.dtype), NewtonSchulz{.coefficients = options.coefficients,
+                                                             .steps = options.steps,
+                                                             .eps = options.eps});
+}
+
+void visit_options(MuonOptions& options, OptionVisitor& visit) {
+  visit("lr", options.lr);
+  visit("weight_decay", options.weight_decay);
+  visit("momentum", options.momentum);
+  visit("nesterov", options.nesterov);
+  auto& [a, b, c] = options.coefficients;
+  visit("ns_coefficients", {&a, &b, &c});
+  visit("eps", options.eps);
+  visit("ns_steps", options.steps);
+  std::string scale = options.scale == MuonScale::original ? "original" : "match_rms_adamw";
+  visit("adjust_lr_fn", scale);
+  if (scale != "original" && scale != "match_rms_adamw") {
+    fail("Muon", {.argument = "adjust_lr_fn",
+                  .expected = "original or match_rms_adamw",
+                  .found = "'" + scale + "'"});
   }
-  return is_tall ? transpose(y, 0, 1) : y;
+  options.scale = scale == "original" ? MuonScale::original : MuonScale::match_rms_adamw;
 }
 
 Muon::Muon(const std::vector<Tensor>& matrices, const MuonOptions& options)
     : Muon(std::vector<MuonGroup>{{matrices, options}}) {}
 
 Muon::Muon(const std::vector<MuonGroup>& matrices, const std::vector<AdamGroup>& others)
-    : Adam("Muon", matrices.empty() ? MasterOptions{} : matrices[0].options.master,
-           WeightDecay::decoupled) {
-  if (matrices.empty())
-    fail("Muon", {.argument = "matrices", .expected = "at least one group", .found = "none"});
+    : Adam(Kind::muon, master_options_of(Kind::muon, matrices)) {
   refuse_stochastic_rounding();
   for (const MuonGroup& group : matrices) {
     const MuonOptions& given = group.options;
-    require("Muon", {{.argument = "momentum", .value = given.momentum, .high = 1},
+    require(name(), {{.argument = "momentum", .value = given.momentum, .high = 1},
                      {.argument = "weight_decay", .value = given.weight_decay},
                      {.argument = "eps", .value = given.eps},
                      {.argument = "steps",
@@ -75,18 +91,17 @@ Muon::Muon(const std::vector<MuonGroup>& matrices, const std::vector<AdamGroup>&
 
 void Muon::allocate(size_t group, Slot& slot) {
   if (group >= muon_options_.size()) return Adam::allocate(group, slot);
-  refuse_gpu(slot.parameter);
   if (slot.parameter.rank() != 2) {
     fail("Muon", {.argument = "matrices",
                   .expected = "parameters with two axes",
                   .found = describe(slot.parameter),
                   .hint = "pass the others in AdamW's groups"});
   }
-  slot.first = new_state(slot.parameter, accumulation_type(slot.parameter.dtype()));
+  allocate_state(describe(Kind::muon).state, group, slot);
 }
 
 void Muon::set_momentum(double momentum) {
-  require("Muon", {{.argument = "momentum", .value = momentum, .high = 1}});
+  require(name(), {{.argument = "momentum", .value = momentum, .high = 1}});
   for (MuonOptions& options : muon_options_) options.momentum = momentum;
 }
 
@@ -97,21 +112,56 @@ std::array<double, 4> Muon::hyper_at(size_t group, int64_t count) const {
 
 void Muon::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   if (group >= muon_options_.size()) return Adam::update(group, slots, control);
-  const amp::Autocast plain(amp::disabled_autocast());
-  const MuonOptions& given = muon_options_[group];
+  std::map<std::pair<int64_t, int64_t>, std::vector<const Slot*>> by_shape;
   for (const Slot* slot : slots) {
-    const Tensor gradient = gradient_of(*slot, control);
-    const Tensor& momentum = slot->first;
-    backend::of(momentum).elementwise.copy(momentum + (gradient - momentum) * (1 - given.momentum),
-                                           momentum);
-    const Tensor direction =
-        given.nesterov ? gradient + (momentum - gradient) * given.momentum : momentum;
-    const Tensor weight = cast(master_in(*slot), momentum.dtype());
-    const Tensor change = cast(orthogonalized(direction, given), momentum.dtype());
-    const double keep = 1 - lr(group) * given.weight_decay;
-    write_master(*slot, (keep == 1 ? weight : weight * keep) -
-                            change * rate_of(lr(group), given.scale, weight));
+    if (!slot->is_elsewhere())
+      by_shape[{slot->parameter.size(0), slot->parameter.size(1)}].push_back(slot);
   }
+  const size_t most = slots[0]->parameter.device().is_cuda() ? gpu_batch : 1;
+  for (const auto& [shape, alike] : by_shape) {
+    for (size_t begin = 0; begin < alike.size(); begin += most)
+      update_batch(group, std::span(alike).subspan(begin, std::min(most, alike.size() - begin)),
+                   most, control);
+  }
+}
+
+void Muon::update_batch(size_t group, std::span<const Slot* const> slots, size_t batch,
+                        const StepControl& control) {
+  const MuonOptions& given = muon_options_[group];
+  const Tensor& like = slots[0]->parameter;
+  const auto& kernels = backend::of(like);
+  const auto count = static_cast<int64_t>(batch);
+  // In the memory order of the parameters, first the momentum's directions, then the changes.
+  const Tensor rows = Tensor::empty(
+      {count, like.numel()}, like.dtype() == DType::f64 ? DType::f64 : given.dtype, like.device());
+  if (slots.size() < batch) kernels.elementwise.fill(rows, 0);
+  std::vector<backend::UpdateItem> items;
+  for (size_t i = 0; i < slots.size(); ++i)
+    items.push_back({.master = row_of(rows, i),
+                     .gradient = slots[i]->used_gradient(),
+                     .first = slots[i]->first});
+  kernels.optimizer.update(
+      items, backend::MuonMomentumParams{.momentum = given.momentum, .nesterov = given.nesterov},
+      update_control(control, *slots[0]));
+  const Strides& strides = like.strides();
+  const Tensor matrices = batch == 1 ? rows.strided(like.shape(), strides, 0)
+                                     : rows.strided({count, like.size(0), like.size(1)},
+                                                    {like.numel(), strides[0], strides[1]}, 0);
+  kernels.elementwise.copy(orthogonalized(matrices, given), matrices);
+  items.clear();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    items.push_back(update_item(*slots[i]));
+    items.back().gradient = row_of(rows, i);
+    items.back().first = {};
+  }
+  const RateScale scale = scale_of(given.scale, like);
+  kernels.optimizer.update(items,
+                           backend::MuonParams{.lr = lr(group),
+                                               .weight_decay = given.weight_decay,
+                                               .factor = scale.factor,
+                                               .root = scale.root,
+                                               .after_skips = rates_after_skips(group)},
+                           update_control({.skip = control.skip}, *slots[0]));
 }
 
 }  // namespace binade::optim

@@ -31,10 +31,12 @@ struct MuonGroup {
   MuonOptions options;
 };
 
+void visit_options(MuonOptions& options, OptionVisitor& visit);
+
 // Muon (Jordan et al., 2024) as in PyTorch: the momentum of a matrix is replaced by the nearest
 // orthogonal matrix, approximately. Meant for the matrices of hidden layers; embeddings, heads,
 // norms and biases belong in groups of their own, which AdamW updates. Muon's groups come first in
-// lr(group). Muon's groups run on the CPU, by plain ops.
+// lr(group). Muon's groups run on the CPU.
 class Muon : public Adam {
  public:
   explicit Muon(const std::vector<Tensor>& matrices, const MuonOptions& options = {});
@@ -46,11 +48,13 @@ class Muon : public Adam {
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
-  bool is_elementwise() const override { return false; }
-  bool can_capture() const override { return false; }
   std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
 
  private:
+  // Updates matrices of one shape, whose matmuls run as a batch of `batch`.
+  void update_batch(size_t group, std::span<const Slot* const> slots, size_t batch,
+                    const StepControl& control);
+
   std::vector<MuonOptions> muon_options_;
 };
 

@@ -4,54 +4,63 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/capabilities.h"
-#include "binade/backend/transfer.h"
-#include "binade/ops/create/create.h"
-#include "binade/ops/elementwise/arithmetic.h"
-#include "binade/ops/elementwise/unary.h"
-#include "binade/ops/shape/shape.h"
+#include "binade/backend/update_rules.h"
+#include "binade/base/text.h"
 
 namespace binade::optim {
 namespace {
 
-constexpr int64_t hyper_size = 8;  // of UpdateControl::hyper
+void check_rate(std::string_view optimizer, double lr) {
+  if (lr >= 0 && std::isfinite(lr)) return;
+  fail(optimizer, {.argument = "lr",
+                   .expected = "a finite number of at least 0",
+                   .found = fmt::format("{}", lr)});
+}
+
+bool shares_elements(const Description& one) { return one.sharing == Sharing::elements; }
+bool runs_on_gpu(const Description& one) { return one.runs_on_gpu; }
 
 }  // namespace
 
-Shape Optimizer::part_shape(const Slot& slot) const {
-  return options_.parts.empty() ? slot.parameter.shape() : Shape{slot.part.count};
+Tensor new_state(const Tensor& parameter, const Shape& shape, DType dtype) {
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  Tensor state = Tensor::empty(shape, dtype, parameter.device());
+  backend::of(state).elementwise.fill(state, 0);
+  return state;
 }
 
-Tensor Optimizer::part_of(const Slot& slot, const Tensor& whole) const {
-  if (options_.parts.empty()) return whole;
-  return whole.strided({slot.part.count}, {1}, whole.offset() + slot.part.begin);
-}
-
-Tensor Optimizer::part_of(const Slot& slot, std::string_view entry, const Tensor& whole) const {
-  if (options_.parts.empty()) return whole;
-  return whole.strided({state_elements(entry, slot.part.count)}, {1},
-                       whole.offset() + state_elements(entry, slot.part.begin));
-}
-
-Tensor Optimizer::gradient_of(const Slot& slot) {
-  return slot.gradient.defined() ? slot.gradient : slot.parameter.grad();
+backend::UpdateItem update_item(const Slot& slot) {
+  const Tensor elements = slot.own_elements();
+  const bool has_master = slot.master.is_f32();
+  return {.master = has_master ? slot.master.f32() : elements,
+          .rest = slot.master.rest(),
+          .gradient = slot.used_gradient(),
+          .first = slot.first,
+          .second = slot.second,
+          .third = slot.third,
+          .first_scale = slot.first_scale,
+          .second_scale = slot.second_scale,
+          .copy = has_master ? TensorView(elements) : TensorView(),
+          .skipped = slot.skipped};
 }
 
 void Optimizer::use_gradients(std::vector<Tensor> gradients) {
   const std::vector<Slot*> slots = all_slots();
   if (options_.parts.empty() || gradients.size() != slots.size()) {
-    fail(name_, {.argument = "gradients",
-                 .expected = "one for each part of " + std::to_string(options_.parts.size()),
-                 .found = std::to_string(gradients.size())});
+    fail(name(), {.argument = "gradients",
+                  .expected = "one for each part of " + std::to_string(options_.parts.size()),
+                  .found = std::to_string(gradients.size())});
   }
   for (size_t i = 0; i < slots.size(); ++i) {
     if (gradients[i].numel() != slots[i]->part.count || gradients[i].dtype() != DType::f32)
-      fail(name_, {.argument = "gradients",
-                   .expected = "f32 [" + std::to_string(slots[i]->part.count) + "]",
-                   .found = describe(gradients[i])});
+      fail(name(), {.argument = "gradients",
+                    .expected = "f32 [" + std::to_string(slots[i]->part.count) + "]",
+                    .found = describe(gradients[i])});
     slots[i]->gradient = std::move(gradients[i]);
   }
 }
@@ -59,219 +68,169 @@ void Optimizer::use_gradients(std::vector<Tensor> gradients) {
 void Optimizer::use_shards(std::vector<Tensor> shards) {
   const std::vector<Slot*> slots = all_slots();
   if (options_.parts.empty() || shards.size() != slots.size()) {
-    fail(name_, {.argument = "shards",
-                 .expected = "one for each part of " + std::to_string(options_.parts.size()),
-                 .found = std::to_string(shards.size())});
+    fail(name(), {.argument = "shards",
+                  .expected = "one for each part of " + std::to_string(options_.parts.size()),
+                  .found = std::to_string(shards.size())});
   }
   for (size_t i = 0; i < slots.size(); ++i) {
     if (shards[i].defined() && (shards[i].numel() != slots[i]->part.count ||
                                 shards[i].dtype() != slots[i]->parameter.dtype()))
-      fail(name_, {.argument = "shards",
-                   .expected = std::to_string(slots[i]->part.count) + " elements of " +
-                               describe(slots[i]->parameter),
-                   .found = describe(shards[i])});
+      fail(name(), {.argument = "shards",
+                    .expected = std::to_string(slots[i]->part.count) + " elements of " +
+                                describe(slots[i]->parameter),
+                    .found = describe(shards[i])});
     slots[i]->shard = std::move(shards[i]);
   }
 }
 
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
-  if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_, {.argument = "lr",
-                 .expected = "a finite number of at least 0",
-                 .found = fmt::format("{}", lr)});
-  }
+  check_rate(name(), lr);
   if (parameters.empty())
-    fail(name_, {.argument = "parameters", .expected = "at least one", .found = "none"});
+    fail(name(), {.argument = "parameters", .expected = "at least one", .found = "none"});
+  std::vector<Tensor> known = this->parameters();
   Group group;
   group.lr = lr;
   group.lr_ratio = groups_.empty() || groups_[0].lr == 0 ? 1 : lr / groups_[0].lr;
-  std::vector<Tensor> known = this->parameters();
-  const memory::CategoryGuard category(memory::Category::optimizer);
   for (const Tensor& parameter : parameters) {
     if (!parameter.requires_grad() || !parameter.is_leaf()) {
-      fail(name_, {.argument = "parameters",
-                   .expected = "leaves that require a gradient",
-                   .found = describe(parameter)});
+      fail(name(), {.argument = "parameters",
+                    .expected = "leaves that require a gradient",
+                    .found = describe(parameter)});
     }
     for (const Tensor& other : known) {
       if (other.same_as(parameter))
-        fail(name_, {.argument = "parameters",
-                     .expected = "each parameter once",
-                     .found = describe(parameter) + " twice"});
+        fail(name(), {.argument = "parameters",
+                      .expected = "each parameter once",
+                      .found = describe(parameter) + " twice"});
     }
+    group.slots.push_back(new_slot(parameter, known.size()));
     known.push_back(parameter);
-    Slot slot;
-    slot.parameter = parameter;
-    slot.part = {0, parameter.numel()};
-    if (!options_.parts.empty()) slot.part = checked_part(known.size() - 1, parameter);
-    const bool low = parameter.dtype() == DType::f16 || parameter.dtype() == DType::bf16;
-    if (parameter.dtype() == DType::bf16 && options_.masters && options_.split_masters) {
-      slot.rest = new_state(parameter, Shape{2 * slot.part.count}, DType::u8);
-    } else if (low && options_.masters) {
-      slot.master = Tensor::empty(part_shape(slot), DType::f32, parameter.device());
-      backend::of(parameter).elementwise.copy(part_of(slot, parameter), slot.master);
-      slot.version = parameter.version();
-    }
-    group.slots.push_back(std::move(slot));
   }
   groups_.push_back(std::move(group));
   for (Slot& slot : groups_.back().slots) allocate(groups_.size() - 1, slot);
 }
 
+Slot Optimizer::new_slot(const Tensor& parameter, size_t index) const {
+  if (parameter.device().is_cuda() && !description_.runs_on_gpu) {
+    fail(name(), {.argument = "parameters",
+                  .expected = "parameters on the CPU",
+                  .found = describe(parameter),
+                  .hint = names_of(runs_on_gpu) + " run on a GPU"});
+  }
+  Slot slot;
+  slot.parameter = parameter;
+  slot.is_shared = !options_.parts.empty();
+  slot.part = slot.is_shared ? checked_part(index, parameter) : Part{0, parameter.numel()};
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  slot.master = MasterWeight(parameter, slot.part_of(parameter), options_);
+  return slot;
+}
+
 Part Optimizer::checked_part(size_t index, const Tensor& parameter) const {
   const Part part = index < options_.parts.size() ? options_.parts[index] : Part{0, -1};
-  const bool fits = part.begin >= 0 && part.count >= 0 &&
+  const Sharing shared = sharing(groups_.size());
+  const bool is_allowed =
+      shared == Sharing::elements || part.count == 0 || part.count == parameter.numel();
+  const bool fits = part.begin >= 0 && part.count >= 0 && is_allowed &&
                     part.begin + part.count <= parameter.numel() && parameter.is_dense();
-  if (!is_elementwise()) {
-    fail(name_, {.argument = "parts",
-                 .expected = "an elementwise update",
-                 .found = std::string(name_),
-                 .hint = "SGD, Adam, AdamW, Lion, RMSprop and Adagrad have one"});
+  if (shared == Sharing::none) {
+    fail(name(), {.argument = "parts",
+                  .expected = "an elementwise update",
+                  .found = std::string(name()),
+                  .hint = names_of(shares_elements) + " have one"});
   }
   if (!fits || options_.stochastic_rounding) {
-    fail(name_, {.argument = "parts",
-                 .expected = "elements of " + describe(parameter) + ", without stochastic rounding",
-                 .found = std::to_string(part.begin) + " and " + std::to_string(part.count) +
-                          " more" + (options_.stochastic_rounding ? ", with it" : "")});
+    fail(name(), {.argument = "parts",
+                  .expected = (shared == Sharing::elements ? "elements" : "all or none") +
+                              (" of " + describe(parameter)) + ", without stochastic rounding",
+                  .found = std::to_string(part.begin) + " and " + std::to_string(part.count) +
+                           " more" + (options_.stochastic_rounding ? ", with it" : "")});
   }
   return part;
 }
 
-Tensor Optimizer::new_state(const Slot& slot, DType dtype) const {
-  return new_state(slot.parameter, part_shape(slot), dtype);
+void Optimizer::allocate(size_t group, Slot& slot) {
+  allocate_state(description_.state, group, slot);
 }
 
-Tensor Optimizer::new_state(const Tensor& parameter, DType dtype) const {
-  return new_state(parameter, parameter.shape(), dtype);
+void Optimizer::allocate_state(std::span<const StateTensor> state, size_t group, Slot& slot) const {
+  const Tensor& parameter = slot.parameter;
+  for (const StateTensor& one : state) {
+    if (!keeps(group, one.name)) continue;
+    const bool has_type = one.type == StateTensor::Type::moments;
+    const DType type = has_type ? moments_type(group, parameter) : DType::f32;
+    slot.state(one.name) = new_state(parameter, slot.part_shape(),
+                                     parameter.dtype() == DType::f64 ? DType::f64 : type);
+  }
 }
 
-Tensor Optimizer::new_state(const Tensor& parameter, const Shape& shape, DType dtype) const {
-  const memory::CategoryGuard category(memory::Category::optimizer);
-  Tensor state = Tensor::empty(shape, dtype, parameter.device());
-  backend::of(state).elementwise.fill(state, 0);
-  return state;
+void Optimizer::fail_without_groups(Kind kind) {
+  fail(describe(kind).name, {.argument = "groups", .expected = "at least one", .found = "none"});
 }
 
 void Optimizer::refuse_gpu(const Tensor& parameter, std::string_view option) const {
   if (!parameter.device().is_cuda()) return;
-  const std::string what(option);
-  fail(name_, {.argument = what.empty() ? "parameters" : what,
-               .expected = "parameters on the CPU",
-               .found = describe(parameter),
-               .hint = what.empty() ? "SGD, Adam and AdamW run on a GPU"
-                                    : "on a GPU, leave this option out"});
+  fail(name(), {.argument = std::string(option),
+                .expected = "parameters on the CPU",
+                .found = describe(parameter),
+                .hint = "on a GPU, leave this option out"});
 }
 
 void Optimizer::refuse_stochastic_rounding() const {
   if (!options_.stochastic_rounding) return;
-  fail(name_, {.argument = "master.stochastic_rounding", .expected = "false", .found = "true"});
+  fail(name(), {.argument = "master.stochastic_rounding", .expected = "false", .found = "true"});
 }
 
-void Optimizer::require(const char* optimizer, std::initializer_list<Range> ranges) {
-  for (const Range& range : ranges) {
-    if (range.value >= range.low && range.value < range.high) continue;  // false for NaN
-    const auto text = [](double x) { return fmt::format("{:g}", x); };
-    fail(optimizer,
-         {.argument = range.argument,
-          .expected = std::isinf(range.high) ? "a finite number of at least " + text(range.low)
-                                             : text(range.low) + " up to " + text(range.high),
-          .found = text(range.value)});
-  }
+void Optimizer::require_moments(DType found, std::initializer_list<DType> known) const {
+  if (std::find(known.begin(), known.end(), found) != known.end()) return;
+  std::vector<std::string> names;
+  for (const DType one : known) names.emplace_back(binade::name(one));
+  fail(name(), {.argument = "moments",
+                .expected = listed(names, "or"),
+                .found = std::string(binade::name(found))});
 }
 
 void Optimizer::set_momentum(double) {
-  fail(name_, {.argument = "momentum",
-               .expected = "an optimizer with momentum",
-               .found = std::string(name_)});
+  fail(name(),
+       {.argument = "momentum",
+        .expected = "an optimizer with momentum",
+        .found = std::string(name()),
+        .hint = names_of([](const Description& one) { return one.has_momentum; }) + " have one"});
 }
 
-Tensor Optimizer::gradient_of(const Slot& slot, const StepControl& control) {
-  const Tensor gradient = cast(slot.parameter.grad(), accumulation_type(slot.parameter.dtype()));
-  return control.gradient_factor.defined() ? gradient * reshape(control.gradient_factor, {})
-                                           : gradient;
-}
-
-Tensor Optimizer::master_in(const Slot& slot) {
-  if (slot.rest.defined()) return joined(slot.parameter, slot);
-  return slot.master.defined() ? slot.master : slot.parameter;
-}
-
-void Optimizer::write_master(const Slot& slot, const Tensor& value) {
-  if (slot.rest.defined())
-    return backend::of(value).optimizer.split_master(contiguous(value), slot.parameter, slot.rest);
-  const auto& kernels = backend::of(value).elementwise;
-  kernels.copy(value, master_in(slot));
-  if (slot.master.defined()) kernels.copy(slot.master, slot.parameter);
-}
-
-std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) const {
-  std::map<int64_t, Peers> result;
+void Optimizer::run_kernel(std::span<Slot*> slots, const StepControl& control,
+                           FunctionRef<backend::UpdateRule(int64_t)> rule_at, bool has_first) {
+  struct Peers {
+    std::vector<backend::UpdateItem> items;
+    const Slot* one = nullptr;
+  };
+  std::map<int64_t, Peers> by_count;
   for (const Slot* slot : slots) {
-    if (slot->part.count == 0 && !options_.parts.empty()) continue;  // others update all of it
-    Peers& peers = result[slot->steps];
-    const bool has_master = slot->master.defined();
-    const Tensor parameter = own_elements(*slot);
-    peers.items.push_back({.master = has_master ? slot->master : parameter,
-                           .rest = slot->rest,
-                           .gradient = gradient_of(*slot),
-                           .first = slot->first,
-                           .second = slot->second,
-                           .third = slot->third,
-                           .first_scale = slot->first_scale,
-                           .second_scale = slot->second_scale,
-                           .copy = has_master ? TensorView(parameter) : TensorView(),
-                           .skipped = slot->skipped});
-    if (capturing_) peers.hyper = slot->hyper;
+    if (slot->is_elsewhere()) continue;
+    Peers& peers = by_count[slot->steps];
+    peers.items.push_back(update_item(*slot));
+    if (!has_first) peers.items.back().first = {};
+    peers.one = slot;
   }
+  for (const auto& [count, peers] : by_count)
+    backend::of(slots[0]->parameter)
+        .optimizer.update(peers.items, rule_at(count), update_control(control, *peers.one));
+}
+
+backend::UpdateControl Optimizer::update_control(const StepControl& control,
+                                                 const Slot& slot) const {
+  backend::UpdateControl result{.gradient_factor = control.gradient_factor, .skip = control.skip};
+  if (captured_.is_capturing()) result.hyper = slot.hyper;
+  result.skipped_steps = counts_.skipped_steps();
   return result;
 }
 
-backend::UpdateControl Optimizer::control_of(const StepControl& control, const Peers& peers) const {
-  backend::UpdateControl result{
-      .gradient_factor = control.gradient_factor, .skip = control.skip, .hyper = peers.hyper};
-  if (skipped_.defined()) result.skipped_steps = skipped_.strided({1}, {1}, 0);
-  return result;
-}
-
-backend::RatesAfterSkips Optimizer::after_skips(size_t group) const {
-  backend::RatesAfterSkips result{.known = static_cast<double>(known_skipped_)};
-  for (size_t i = 0; i < std::size(result.lr); ++i) {
-    result.lr[i] =
-        i < after_skips_.size() ? after_skips_[i] * groups_[group].lr_ratio : groups_[group].lr;
-  }
-  return result;
+backend::RatesAfterSkips Optimizer::rates_after_skips(size_t group) const {
+  return counts_.rates_after_skips(groups_[group].lr, groups_[group].lr_ratio);
 }
 
 std::array<double, 4> Optimizer::hyper_at(size_t group, int64_t count) const {
   return {lr(group), static_cast<double>(count), 1, 1};
-}
-
-void Optimizer::refresh_master(Slot& slot) const {
-  if (!slot.master.defined() || slot.parameter.version() == slot.version) return;
-  const Tensor parameter = own_elements(slot);
-  // Elements that are still the rounded master weight keep its lower bits, as when a model and its
-  // optimizer are loaded one after the other.
-  const auto& kernels = backend::of(parameter).elementwise;
-  const Tensor rounded = Tensor::empty_like(parameter), wide = Tensor::empty_like(slot.master),
-               is_same = Tensor::empty(parameter.shape(), DType::boolean, parameter.device());
-  kernels.copy(slot.master, rounded);
-  kernels.copy(parameter, wide);
-  kernels.binary(backend::Binary::equal, parameter, rounded, is_same);
-  kernels.where(is_same, slot.master, wide, slot.master);
-  slot.master.bump_version();
-  slot.version = slot.parameter.version();
-}
-
-void Optimizer::count_step() {
-  ++started_;
-  for (Slot* slot : all_slots()) {
-    if (!has_gradient(*slot)) continue;
-    refresh_master(*slot);
-    ++slot->steps;
-    slot->parameter.bump_version();
-    if (slot->master.defined()) slot->master.bump_version();
-    slot->version = slot->parameter.version();
-  }
 }
 
 void Optimizer::step(const StepControl& control) {
@@ -280,19 +239,20 @@ void Optimizer::step(const StepControl& control) {
       control.skip.item() != 0)
     return;
   const NoGrad no_grad;
-  if (!capturing_) count_step();
+  const std::vector<Slot*> slots = all_slots();
+  if (!captured_.is_capturing()) counts_.count_step(slots);
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Slot*> ready;
     for (Slot& slot : groups_[i].slots) {
-      if (has_gradient(slot)) ready.push_back(&slot);
+      if (slot.has_gradient()) ready.push_back(&slot);
     }
     if (!ready.empty()) update(i, ready, control);
   }
   if (control.skip.defined() && backend::capabilities(control.skip.device()).is_asynchronous)
-    count_skipped(control.skip);
+    counts_.count_skipped(control.skip, slots);
 }
 
-std::vector<Optimizer::Slot*> Optimizer::all_slots() {
+std::vector<Slot*> Optimizer::all_slots() {
   std::vector<Slot*> slots;
   for (Group& group : groups_) {
     for (Slot& slot : group.slots) slots.push_back(&slot);
@@ -300,76 +260,33 @@ std::vector<Optimizer::Slot*> Optimizer::all_slots() {
   return slots;
 }
 
-void Optimizer::make_skipped(Device device) {
-  if (skipped_.defined()) return;
-  const memory::CategoryGuard category(memory::Category::optimizer);
-  const std::vector<Slot*> slots = all_slots();
-  skipped_ = zeros({static_cast<int64_t>(slots.size()) + 1}, DType::f32, device);
-  for (size_t i = 0; i < slots.size(); ++i)
-    slots[i]->skipped = skipped_.strided({1}, {1}, static_cast<int64_t>(i) + 1);
-}
-
-void Optimizer::count_skipped(const Tensor& skip) {
-  make_skipped(skip.device());
-  const std::vector<Slot*> slots = all_slots();
-  const auto counts = [](const Slot* slot) { return has_gradient(*slot); };
-  const auto add = [&](const Tensor& count) {
-    backend::of(skip).elementwise.binary(backend::Binary::add, count,
-                                         TensorView(skip).expanded(count.shape()), count);
-  };
-  if (std::all_of(slots.begin(), slots.end(), counts)) return add(skipped_);
-  add(skipped_.strided({1}, {1}, 0));
-  for (const Slot* slot : slots) {
-    if (counts(slot)) add(slot->skipped);
-  }
-}
-
 Optimizer::Capture::Capture(Optimizer& optimizer) : optimizer_(optimizer) {
-  if (!optimizer.can_capture()) {
-    fail(optimizer.name_, {.argument = "capture",
-                           .expected = "SGD, Adam or AdamW",
-                           .found = std::string(optimizer.name_)});
+  if (!optimizer.description_.runs_on_gpu) {
+    fail(optimizer.name(), {.argument = "capture",
+                            .expected = names_of(runs_on_gpu, "or"),
+                            .found = std::string(optimizer.name())});
   }
   if (optimizer.options_.stochastic_rounding) {
-    fail(optimizer.name_, {.argument = "capture",
-                           .expected = "an update without random numbers",
-                           .found = "stochastic rounding"});
+    fail(optimizer.name(), {.argument = "capture",
+                            .expected = "an update without random numbers",
+                            .found = "stochastic rounding"});
   }
   const std::vector<Slot*> slots = optimizer.all_slots();
   const Device device = slots[0]->parameter.device();
-  if (backend::capabilities(device).is_asynchronous) optimizer.make_skipped(device);
-  if (!optimizer.hyper_.defined()) {
-    const memory::CategoryGuard category(memory::Category::optimizer);
-    const auto count = static_cast<int64_t>(slots.size());
-    optimizer.hyper_ = zeros({count, hyper_size}, DType::f64, device);
-    optimizer.hyper_host_ = zeros({count, hyper_size}, DType::f64);
-    for (int64_t i = 0; i < count; ++i)
-      slots[static_cast<size_t>(i)]->hyper =
-          optimizer.hyper_.strided({hyper_size}, {1}, hyper_size * i);
-  }
-  optimizer.capturing_ = true;
+  if (backend::capabilities(device).is_asynchronous) optimizer.counts_.make_skipped(device, slots);
+  optimizer.captured_.begin(slots);
 }
 
-Optimizer::Capture::~Capture() { optimizer_.capturing_ = false; }
+Optimizer::Capture::~Capture() { optimizer_.captured_.end(); }
 
 void Optimizer::prepare_replay() {
-  count_step();
-  auto* next = hyper_host_.mutable_data<double>();
+  counts_.count_step(all_slots());
+  size_t index = 0;
   for (size_t i = 0; i < groups_.size(); ++i) {
-    for (const Slot& slot : groups_[i].slots) {
-      const std::array<double, 4> values = hyper_at(i, slot.steps);
-      const backend::RatesAfterSkips after = after_skips(i);
-      next = std::copy(values.begin(), values.end(), next);
-      next = std::copy(std::begin(after.lr), std::end(after.lr), next);
-      *next++ = after.known;
-    }
+    for (const Slot& slot : groups_[i].slots)
+      captured_.set(index++, hyper_at(i, slot.steps), rates_after_skips(i));
   }
-  backend::transfer(hyper_host_, hyper_);
-}
-
-int64_t Optimizer::steps() const {
-  return started_ -
-         (skipped_.defined() ? static_cast<int64_t>(skipped_.strided({}, {}, 0).item()) : 0);
+  captured_.upload();
 }
 
 void Optimizer::zero_grad() {
@@ -387,7 +304,7 @@ std::vector<Tensor> Optimizer::parameters() const {
 std::vector<Tensor> Optimizer::gradients() const {
   std::vector<Tensor> result;
   for (const Group& group : groups_) {
-    for (const Slot& slot : group.slots) result.push_back(gradient_of(slot));
+    for (const Slot& slot : group.slots) result.push_back(slot.used_gradient());
   }
   return result;
 }
@@ -395,19 +312,18 @@ std::vector<Tensor> Optimizer::gradients() const {
 void Optimizer::set_lr_after(int64_t updates, std::span<const double> rates) {
   constexpr size_t most = 1 + backend::RatesAfterSkips::capacity;
   if (rates.empty() || rates.size() > most) {
-    fail(name_, {.argument = "rates",
-                 .expected = "1 to " + std::to_string(most),
-                 .found = std::to_string(rates.size())});
+    fail(name(), {.argument = "rates",
+                  .expected = "1 to " + std::to_string(most),
+                  .found = std::to_string(rates.size())});
   }
   // Unless the device counts skipped steps, the host knows them all.
-  if (!skipped_.defined()) {
+  if (!counts_.are_skips_counted()) {
     const auto last = static_cast<int64_t>(rates.size()) - 1;
-    const int64_t index = std::clamp<int64_t>(updates - started_, 0, last);
+    const int64_t index = std::clamp<int64_t>(updates - counts_.started(), 0, last);
     return set_lr(rates[static_cast<size_t>(index)]);
   }
   set_lr(rates[0]);
-  after_skips_.assign(rates.begin() + 1, rates.end());
-  known_skipped_ = started_ - updates;
+  counts_.set_rates_after_skips(updates, rates.subspan(1));
 }
 
 void Optimizer::set_lr(double lr) {
@@ -415,20 +331,16 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_group_lr(size_t group, double lr) {
-  if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_, {.argument = "lr",
-                 .expected = "a finite number of at least 0",
-                 .found = fmt::format("{}", lr)});
-  }
+  check_rate(name(), lr);
   groups_[checked(group)].lr = lr;
-  after_skips_.clear();
+  counts_.clear_rates();
 }
 
 size_t Optimizer::checked(size_t group) const {
   if (group < groups_.size()) return group;
-  fail(name_, {.argument = "group",
-               .expected = "fewer than " + std::to_string(groups_.size()),
-               .found = std::to_string(group)});
+  fail(name(), {.argument = "group",
+                .expected = "fewer than " + std::to_string(groups_.size()),
+                .found = std::to_string(group)});
 }
 
 }  // namespace binade::optim

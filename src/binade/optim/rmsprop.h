@@ -19,6 +19,8 @@ struct RmspropGroup {
   RmspropOptions options;
 };
 
+void visit_options(RmspropOptions& options, OptionVisitor& visit);
+
 // RMSprop as in PyTorch. On the CPU.
 class RMSprop : public Optimizer {
  public:
@@ -31,8 +33,7 @@ class RMSprop : public Optimizer {
 
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
-  void allocate(size_t group, Slot& slot) override;
-  bool is_elementwise() const override { return true; }
+  bool keeps(size_t group, std::string_view entry) const override;
 
  private:
   std::vector<RmspropOptions> group_options_;

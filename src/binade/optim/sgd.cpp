@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "binade/backend/backend.h"
+#include "binade/backend/update_rules.h"
 
 namespace binade::optim {
 namespace {
@@ -29,13 +29,19 @@ void check(const SgdOptions& options) {
 
 }  // namespace
 
+void visit_options(SgdOptions& options, OptionVisitor& visit) {
+  visit("lr", options.lr);
+  visit("momentum", options.momentum);
+  visit("dampening", options.dampening);
+  visit("weight_decay", options.weight_decay);
+  visit("nesterov", options.nesterov);
+}
+
 SGD::SGD(const std::vector<Tensor>& parameters, const SgdOptions& options)
     : SGD(std::vector<SgdGroup>{{parameters, options}}) {}
 
 SGD::SGD(const std::vector<SgdGroup>& groups)
-    : Optimizer("SGD", groups.empty() ? MasterOptions{} : groups[0].options.master) {
-  if (groups.empty())
-    fail("SGD", {.argument = "groups", .expected = "at least one", .found = "none"});
+    : Optimizer(Kind::sgd, master_options_of(Kind::sgd, groups)) {
   for (const SgdGroup& group : groups) {
     check(group.options);
     group_options_.push_back(group.options);
@@ -44,13 +50,8 @@ SGD::SGD(const std::vector<SgdGroup>& groups)
   }
 }
 
-void SGD::allocate(size_t group, Slot& slot) {
-  if (!has_momentum_[group]) return;
-  slot.first = new_state(slot, accumulation_type(slot.parameter.dtype()));
-}
-
 void SGD::set_momentum(double momentum) {
-  require("SGD", {{.argument = "momentum", .value = momentum}});
+  require(name(), {{.argument = "momentum", .value = momentum}});
   for (size_t group = 0; group < group_options_.size(); ++group) {
     if (has_momentum_[group]) group_options_[group].momentum = momentum;
   }
@@ -58,24 +59,21 @@ void SGD::set_momentum(double momentum) {
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
-  // Momentum starts as the first gradient, per parameter.
-  for (auto& [count, peers] : by_count(slots)) {
-    if (given.momentum == 0) {
-      for (backend::UpdateItem& item : peers.items) item.first = {};
-    }
-    const backend::SgdParams hyper{.lr = lr(group),
-                                   .momentum = given.momentum,
-                                   .dampening = given.dampening,
-                                   .weight_decay = given.weight_decay,
-                                   .nesterov = given.nesterov,
-                                   .first_step = count == 1,
-                                   .count = count,
-                                   .stochastic_rounding = options().stochastic_rounding,
-                                   .seed = options().seed,
-                                   .step = static_cast<uint64_t>(started()),
-                                   .after_skips = after_skips(group)};
-    backend::of(slots[0]->parameter).optimizer.sgd(peers.items, hyper, control_of(control, peers));
-  }
+  const auto rule_at = [&](int64_t count) -> backend::UpdateRule {
+    return backend::SgdParams{.lr = lr(group),
+                              .momentum = given.momentum,
+                              .dampening = given.dampening,
+                              .weight_decay = given.weight_decay,
+                              .nesterov = given.nesterov,
+                              // Momentum starts as the first gradient, per parameter.
+                              .first_step = count == 1,
+                              .count = count,
+                              .stochastic_rounding = options().stochastic_rounding,
+                              .seed = options().seed,
+                              .step = static_cast<uint64_t>(counts().started()),
+                              .after_skips = rates_after_skips(group)};
+  };
+  run_kernel(slots, control, rule_at, given.momentum != 0);
 }
 
 }  // namespace binade::optim

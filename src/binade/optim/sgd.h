@@ -18,6 +18,8 @@ struct SgdGroup {
   SgdOptions options;
 };
 
+void visit_options(SgdOptions& options, OptionVisitor& visit);
+
 // Stochastic gradient descent with momentum, as in PyTorch.
 class SGD : public Optimizer {
  public:
@@ -30,9 +32,7 @@ class SGD : public Optimizer {
 
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
-  void allocate(size_t group, Slot& slot) override;
-  bool is_elementwise() const override { return true; }
-  bool can_capture() const override { return true; }
+  bool keeps(size_t group, std::string_view) const override { return has_momentum_[group]; }
 
  private:
   std::vector<SgdOptions> group_options_;

@@ -31,9 +31,12 @@ void check_ranks(const Config& config, int ranks) {
                    .hint = "--reduce-dtype bf16 sends them in 16 bits"});
   }
   ranks::check_micro_batches(config.accumulate, ranks);
-  if (config.optimizer == OptimizerKind::adamw || config.optimizer == OptimizerKind::lion) return;
+  const auto is_shared = [](const optim::Description& one) {
+    return one.sharing != optim::Sharing::none;
+  };
+  if (is_shared(optim::describe(config.optimizer))) return;
   fail("train", {.argument = "optimizer",
-                 .expected = "adamw or lion on many ranks",
+                 .expected = optim::choices_of(is_shared) + " on many ranks",
                  .found = std::string(name_in(optimizer_names, config.optimizer)),
                  .hint = "its update of a matrix needs all of it, and ranks update parts"});
 }

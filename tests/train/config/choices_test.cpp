@@ -11,12 +11,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-template <class T, size_t count>
-void expect_one_name_per_value(const Named<T> (&table)[count]) {
-  for (size_t i = 0; i < count; ++i) {
-    const auto found = find_named(table, table[i].name);
-    EXPECT_TRUE(found.has_value() && *found == table[i].value) << table[i].name;
-    EXPECT_EQ(name_in(table, table[i].value), table[i].name);
+template <class Table>
+void expect_one_name_per_value(const Table& table) {
+  for (const auto& one : table) {
+    const auto found = find_named(table, one.name);
+    EXPECT_TRUE(found.has_value() && *found == one.value) << one.name;
+    EXPECT_EQ(name_in(table, one.value), one.name);
   }
   EXPECT_FALSE(find_named(table, "none of them").has_value());
 }

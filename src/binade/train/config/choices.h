@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "binade/data/chat/chat_template.h"
+#include "binade/optim/catalog.h"
 #include "binade/optim/schedule.h"
 #include "binade/ranks/reduce_order.h"
 #include "binade/tensor/device.h"
@@ -28,7 +30,7 @@ enum class ParameterStorage : uint8_t {
   split,     // the same with bf16 parameters, which are the upper bits of the master weights
 };
 
-enum class OptimizerKind : uint8_t { adamw, lion, adafactor, muon };
+using OptimizerKind = optim::Kind;  // those that optim/catalog.h offers to configurations
 
 // Whether a GPU's steps are captured as a graph.
 enum class GraphMode : uint8_t { automatic, on, off };
@@ -62,10 +64,6 @@ inline constexpr Named<std::optional<DType>> residual_names[] = {
 inline constexpr Named<DType> moments_names[] = {
     {"f32", DType::f32}, {"bf16", DType::bf16}, {"8bit", DType::u8}};
 inline constexpr Named<DType> gradient_names[] = {{"f32", DType::f32}, {"bf16", DType::bf16}};
-inline constexpr Named<OptimizerKind> optimizer_names[] = {{"adamw", OptimizerKind::adamw},
-                                                           {"lion", OptimizerKind::lion},
-                                                           {"adafactor", OptimizerKind::adafactor},
-                                                           {"muon", OptimizerKind::muon}};
 inline constexpr Named<DType> reduce_names[] = {
     {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
 inline constexpr Named<ranks::ReduceOrder> reduce_order_names[] = {
@@ -87,19 +85,29 @@ inline const Named<optim::ScheduleKind> schedule_names[] = {
     {optim::name(optim::ScheduleKind::cosine), optim::ScheduleKind::cosine},
     {optim::name(optim::ScheduleKind::cooldown), optim::ScheduleKind::cooldown}};
 
+// By those of optim's catalog.
+inline const std::vector<Named<OptimizerKind>> optimizer_names = [] {
+  std::vector<Named<OptimizerKind>> names;
+  for (const optim::Description& one : optim::catalog()) {
+    if (!one.choice.empty()) names.push_back({one.choice, one.kind});
+  }
+  return names;
+}();
+
 // The value called `name` in a table, if there is one.
-template <class T, size_t count>
-std::optional<T> find_named(const Named<T> (&table)[count], std::string_view name) {
-  for (const Named<T>& one : table) {
+template <class Table>
+auto find_named(const Table& table, std::string_view name)
+    -> std::optional<decltype(std::begin(table)->value)> {
+  for (const auto& one : table) {
     if (one.name == name) return one.value;
   }
   return {};
 }
 
 // The name of a value; fails for one that its table does not have.
-template <class T, size_t count>
-std::string_view name_in(const Named<T> (&table)[count], const T& value) {
-  for (const Named<T>& one : table) {
+template <class Table, class T>
+std::string_view name_in(const Table& table, const T& value) {
+  for (const auto& one : table) {
     if (one.value == value) return one.name;
   }
   fail("config", {.argument = "a choice", .expected = "a value with a name", .found = "another"});

@@ -10,10 +10,7 @@
 #include "binade/data/chat/examples.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
-#include "binade/optim/adafactor.h"
-#include "binade/optim/adam.h"
-#include "binade/optim/lion.h"
-#include "binade/optim/muon.h"
+#include "binade/optim/catalog.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
@@ -62,9 +59,10 @@ Device device_of(const Config& config) {
 
 void check_device(const Config& config) {
   const Device device = device_of(config);
-  if (device.is_cuda() && config.optimizer != OptimizerKind::adamw) {
+  const auto runs_on_gpu = [](const optim::Description& one) { return one.runs_on_gpu; };
+  if (device.is_cuda() && !runs_on_gpu(optim::describe(config.optimizer))) {
     fail("config", {.argument = "--optimizer",
-                    .expected = "adamw on a GPU",
+                    .expected = optim::choices_of(runs_on_gpu) + " on a GPU",
                     .found = std::string(name_in(optimizer_names, config.optimizer)),
                     .hint = "other optimizers run with --device cpu"});
   }
@@ -181,16 +179,15 @@ nn::Placement placement(const Config& config) {
 namespace {
 
 // The parameters with weight decay and those without, each with these options.
-template <class Group, class Options>
-std::vector<Group> decay_groups(const std::vector<Tensor>& parameters, Options options,
-                                double decay) {
-  options.weight_decay = 0;
-  Group matrices{{}, options}, others{{}, options};
-  matrices.options.weight_decay = decay;
+std::vector<optim::NamedGroup> decay_groups(const std::vector<Tensor>& parameters,
+                                            const optim::NamedGroup& common, double decay) {
+  optim::NamedGroup matrices = common, others = common;
+  matrices.options["weight_decay"] = decay;
+  others.options["weight_decay"] = 0.0;
   for (const Tensor& parameter : parameters)
     (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
-  std::vector<Group> groups;
-  for (const Group& group : {matrices, others}) {
+  std::vector<optim::NamedGroup> groups;
+  for (const optim::NamedGroup& group : {matrices, others}) {
     if (!group.parameters.empty()) groups.push_back(group);
   }
   return groups;
@@ -200,71 +197,69 @@ optim::MasterOptions master_options(const Config& config, std::vector<optim::Par
   return {.split_masters = config.params == ParameterStorage::split, .parts = std::move(parts)};
 }
 
-optim::AdamOptions adam_options(const Config& config) {
-  return {.lr = config.lr,
-          .beta1 = config.beta1,
-          .beta2 = config.beta2,
-          .moments = config.moments,
-          .master = master_options(config)};
+// The configuration's options that the optimizer takes.
+optim::NamedOptions options_for(const Config& config, const optim::Description& optimizer) {
+  optim::NamedOptions all{{"lr", config.lr},
+                          {"betas", std::vector{config.beta1, config.beta2}},
+                          {"moments", config.moments},
+                          {"decoupled_weight_decay", true}};
+  std::erase_if(all, [&](const auto& one) { return !optimizer.takes(one.first); });
+  return all;
 }
 
-// Muon for the matrices of the blocks, AdamW for embeddings, head and vectors, at one learning
-// rate.
-std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Module& model) {
-  optim::MuonGroup hidden{{},
-                          {.lr = config.lr,
-                           .weight_decay = config.weight_decay,
-                           .scale = optim::MuonScale::match_rms_adamw,
-                           .master = master_options(config)}};
-  std::vector<Tensor> rest;
+// Of the matrices of the blocks and of the others: embeddings, head and vectors.
+struct MuonParameters {
+  std::vector<Tensor> hidden, rest;
+};
+
+MuonParameters muon_parameters(const nn::Module& model) {
+  MuonParameters result;
   for (const auto& [name, parameter] : model.named_parameters()) {
     if (!parameter.requires_grad()) continue;
     const bool is_hidden = name.starts_with("blocks.") && parameter.rank() == 2;
-    (is_hidden ? hidden.parameters : rest).push_back(parameter);
+    (is_hidden ? result.hidden : result.rest).push_back(parameter);
   }
-  return std::make_unique<optim::Muon>(
-      std::vector<optim::MuonGroup>{hidden},
-      decay_groups<optim::AdamGroup>(rest, adam_options(config), config.weight_decay));
+  return result;
+}
+
+// The groups of the configuration's optimizer. Those of Muon are for its matrices, and then `rest`
+// for AdamW, at one learning rate.
+struct OptimizerGroups {
+  std::vector<optim::NamedGroup> own, rest;
+};
+
+OptimizerGroups groups_of(const Config& config, const nn::Module& model,
+                          std::vector<optim::Part> parts) {
+  const optim::Description& kind = optim::describe(config.optimizer);
+  optim::NamedGroup common{{}, options_for(config, kind), master_options(config, std::move(parts))};
+  if (config.optimizer != OptimizerKind::muon)
+    return {decay_groups(trained(model), common, config.weight_decay), {}};
+  const MuonParameters parameters = muon_parameters(model);
+  common.options["adjust_lr_fn"] = std::string("match_rms_adamw");
+  common.options["weight_decay"] = config.weight_decay;
+  optim::NamedGroup hidden = common;
+  hidden.parameters = parameters.hidden;
+  common.options = options_for(config, optim::describe(OptimizerKind::adamw));
+  return {{hidden}, decay_groups(parameters.rest, common, config.weight_decay)};
 }
 
 }  // namespace
 
 std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model) {
   std::vector<Tensor> parameters;
-  for (const auto& group :
-       decay_groups<optim::AdamGroup>(trained(model), adam_options(config), config.weight_decay))
-    parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
+  const OptimizerGroups groups = groups_of(config, model, {});
+  for (const auto& some : {groups.own, groups.rest}) {
+    for (const optim::NamedGroup& group : some)
+      parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
+  }
   return parameters;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
                                                  std::vector<optim::Part> parts) {
-  const std::vector<Tensor> parameters = trained(model);
-  const double decay = config.weight_decay;
-  switch (config.optimizer) {
-    case OptimizerKind::adamw: {
-      optim::AdamOptions options = adam_options(config);
-      options.master.parts = std::move(parts);
-      return std::make_unique<optim::AdamW>(
-          decay_groups<optim::AdamGroup>(parameters, options, decay));
-    }
-    case OptimizerKind::lion: {
-      const optim::LionOptions options{.lr = config.lr,
-                                       .beta1 = config.beta1,
-                                       .beta2 = config.beta2,
-                                       .momentum = config.moments,
-                                       .master = master_options(config, std::move(parts))};
-      return std::make_unique<optim::Lion>(
-          decay_groups<optim::LionGroup>(parameters, options, decay));
-    }
-    case OptimizerKind::adafactor:
-      return std::make_unique<optim::Adafactor>(decay_groups<optim::AdafactorGroup>(
-          parameters, optim::AdafactorOptions{.lr = config.lr, .master = master_options(config)},
-          decay));
-    case OptimizerKind::muon:
-      break;
-  }
-  return make_muon(config, model);
+  const OptimizerGroups groups = groups_of(config, model, std::move(parts));
+  if (config.optimizer == OptimizerKind::muon) return optim::make_muon(groups.own, groups.rest);
+  return optim::describe(config.optimizer).make(groups.own);
 }
 
 amp::GradScalerOptions scaler_options(const Config& config) {

@@ -32,7 +32,7 @@ nn::Placement placement(const Config& config);
 // optimizers take them); empty: all.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
                                                  std::vector<optim::Part> parts = {});
-// The trained parameters in the order of an AdamW or a Lion, and in the order of a forward.
+// The trained parameters in the order of the optimizer, and in the order of a forward.
 std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model);
 std::vector<Tensor> trained(const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);

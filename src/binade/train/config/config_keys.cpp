@@ -103,7 +103,7 @@ constexpr Key all_keys[] = {
     {"precision", "residual", choice<&C::residual, residual_names>,
      "Type of the residual stream; auto: that of the embedding's output"},
     {"precision", "moments", choice<&C::moments, moments_names>,
-     "Type of Adam's moments (adamw, muon) and Lion's momentum (f32, bf16)"},
+     "Type of the optimizer's moments; 8bit is for adamw and muon"},
     {"precision", "gradients", choice<&C::gradients, gradient_names>,
      "Type of the gradients of blocks' matrices with bf16 parameters; bf16: rounded once, after "
      "f32 sums"},
@@ -125,7 +125,7 @@ constexpr Key all_keys[] = {
     {"train", "batch", Whole{&C::batch, 1, most_of_a_size}, "Sequences per micro-batch; by preset"},
     {"train", "accumulate", Whole{&C::accumulate, 1, most_of_a_size}, "Micro-batches per step"},
     {"train", "optimizer", choice<&C::optimizer, optimizer_names>,
-     "Optimizer; muon: of the blocks' matrices, adamw of the rest. All but adamw on the CPU"},
+     "Optimizer; muon: of the blocks' matrices, adamw of the rest. Others on the CPU alone"},
     {"train", "lr", Real{&C::lr, 0, 100}, "Peak learning rate; by preset or init_from"},
     {"train", "warmup", Whole{&C::warmup, -1, most},
      "Steps of linear warmup; -1: a tenth of steps, at most 2000"},

@@ -28,7 +28,13 @@ bool has_swiglu(const Config& c) { return is_llama(c) || !c.init_from.empty(); }
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
 bool chooses_activations(const Config& c) { return !c.activations; }
 bool has_lora(const Config& c) { return c.lora_rank > 0; }
-bool has_moments(const Config& c) { return c.optimizer != OptimizerKind::adafactor; }
+// Muon leaves some parameters to AdamW.
+bool takes_option(const Config& c, std::string_view option) {
+  const bool is_muon = c.optimizer == OptimizerKind::muon;
+  return optim::describe(is_muon ? OptimizerKind::adamw : c.optimizer).takes(option);
+}
+bool takes_moments(const Config& c) { return takes_option(c, "moments"); }
+bool takes_betas(const Config& c) { return takes_option(c, "betas"); }
 bool starts_anew(const Config& c) { return c.init_from.empty(); }
 
 constexpr Conditional conditionals[] = {
@@ -39,9 +45,9 @@ constexpr Conditional conditionals[] = {
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},
     {"targets", has_lora, "without --lora-rank"},
-    {"moments", has_moments, "with --optimizer adafactor"},
-    {"beta1", has_moments, "with --optimizer adafactor"},
-    {"beta2", has_moments, "with --optimizer adafactor"},
+    {"moments", takes_moments, "with --optimizer adafactor"},
+    {"beta1", takes_betas, "with --optimizer adafactor"},
+    {"beta2", takes_betas, "with --optimizer adafactor"},
     {"memory", chooses_activations, "with --activations"},
     {"graph", is_on_gpu, "without a GPU"},
     {"nondeterministic", is_on_gpu, "without a GPU"},

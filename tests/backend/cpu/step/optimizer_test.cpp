@@ -7,6 +7,7 @@
 
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
+#include "binade/backend/update_rules.h"
 
 namespace binade::backend::cpu_optimizer_test {
 namespace {
@@ -84,7 +85,7 @@ void check_adam(const Types& t, const AdamParams& a, double factor) {
   Model model(t);
   const Model before(t);
   const Tensor factor_tensor = filled({1}, DType::f32, factor);
-  kernels.adam(model.items, a, {.gradient_factor = factor == 1 ? Tensor() : factor_tensor});
+  kernels.update(model.items, a, {.gradient_factor = factor == 1 ? Tensor() : factor_tensor});
   const double unit = sum_epsilon(t.master);
   for (size_t item = 0; item < model.items.size(); ++item) {
     const Values p0 = read(before.master[item]), g0 = read(before.gradient[item]),
@@ -151,7 +152,7 @@ void check_sgd(const Types& t, const SgdParams& s, double factor) {
     }
   }
   const Tensor factor_tensor = filled({1}, DType::f32, factor);
-  kernels.sgd(model.items, s, {.gradient_factor = factor_tensor});
+  kernels.update(model.items, s, {.gradient_factor = factor_tensor});
   const double unit = sum_epsilon(t.master);
   for (size_t item = 0; item < model.items.size(); ++item) {
     const Values p0 = read(before.master[item]), g0 = read(before.gradient[item]),
@@ -203,8 +204,8 @@ TEST(CpuOptimizer, SkipLeavesEverything) {
   Model model(t);
   const Model before(t);
   const Tensor skip = filled({1}, DType::f32, 1);
-  kernels.adam(model.items, {.lr = 1}, {.skip = skip});
-  kernels.sgd(model.items, {.lr = 1}, {.skip = skip});
+  kernels.update(model.items, AdamParams{.lr = 1}, {.skip = skip});
+  kernels.update(model.items, SgdParams{.lr = 1}, {.skip = skip});
   for (size_t i = 0; i < model.items.size(); ++i) {
     expect_same_bits(model.master[i], before.master[i], "master");
     expect_same_bits(model.first[i], before.first[i], "first");
@@ -212,7 +213,7 @@ TEST(CpuOptimizer, SkipLeavesEverything) {
     expect_same_bits(model.copy[i], before.copy[i], "copy");
   }
   skip.mutable_data<float>()[0] = 0;
-  kernels.sgd(model.items, {.lr = 1}, {.skip = skip});
+  kernels.update(model.items, SgdParams{.lr = 1}, {.skip = skip});
   EXPECT_NE(read(model.master.back()), read(before.master.back()));
 }
 
@@ -245,14 +246,14 @@ TEST(CpuOptimizer, NumbersOnTheDeviceTakeThePlaceOfTheHosts) {
         expect_same_bits(device.second[i], host.second[i], what);
       }
     };
-    kernels.adam(host.items, adam, {});
-    kernels.adam(device.items, stale, {.hyper = hyper});
+    kernels.update(host.items, adam, {});
+    kernels.update(device.items, stale, {.hyper = hyper});
     compare("adam");
-    kernels.sgd(host.items, first, {});
-    kernels.sgd(device.items, sgd, {.hyper = first_hyper});
+    kernels.update(host.items, first, {});
+    kernels.update(device.items, sgd, {.hyper = first_hyper});
     compare("first sgd");
-    kernels.sgd(host.items, sgd, {});
-    kernels.sgd(device.items, first, {.hyper = hyper});
+    kernels.update(host.items, sgd, {});
+    kernels.update(device.items, first, {.hyper = hyper});
     compare("sgd");
   }
 }
@@ -272,7 +273,8 @@ Tensor stochastic_step(int64_t n, uint64_t step, std::vector<int64_t> cuts,
         {.master = master.strided(shape, {1}, at), .gradient = gradient.strided(shape, {1}, at)});
     at = end;
   }
-  kernels.sgd(items, {.lr = 1, .stochastic_rounding = true, .seed = 7, .step = step}, {});
+  kernels.update(items, SgdParams{.lr = 1, .stochastic_rounding = true, .seed = 7, .step = step},
+                 {});
   return master;
 }
 
@@ -287,12 +289,13 @@ TEST(CpuOptimizer, StochasticRoundingMovesA16BitMasterOnAverage) {
     EXPECT_NEAR(static_cast<double>(moved), n / 8.0, 331);
 
     const Tensor nearest = filled({4}, dtype, 1), gradient = filled({4}, DType::f32, step);
-    kernels.sgd(std::vector<UpdateItem>{{.master = nearest, .gradient = gradient}}, {.lr = 1}, {});
+    kernels.update(std::vector<UpdateItem>{{.master = nearest, .gradient = gradient}},
+                   SgdParams{.lr = 1}, {});
     EXPECT_EQ(read(nearest), Values(4, 1.0));
     // What the type can hold is not random.
     const Tensor exact = filled({4}, dtype, 1), whole = filled({4}, DType::f32, 8 * step);
-    kernels.sgd(std::vector<UpdateItem>{{.master = exact, .gradient = whole}},
-                {.lr = 1, .stochastic_rounding = true, .seed = 7, .step = 1}, {});
+    kernels.update(std::vector<UpdateItem>{{.master = exact, .gradient = whole}},
+                   SgdParams{.lr = 1, .stochastic_rounding = true, .seed = 7, .step = 1}, {});
     EXPECT_EQ(read(exact), Values(4, 1 - 8 * step));
   }
 }
@@ -315,8 +318,8 @@ TEST(CpuOptimizer, UpdatesDoNotDependOnThreads) {
   for (const int count : {1, 2, 8}) {
     const ThreadCount threads(count);
     models.emplace_back(t);
-    kernels.adam(models.back().items, {.lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f},
-                 {});
+    kernels.update(models.back().items,
+                   AdamParams{.lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f}, {});
   }
   for (size_t i = 0; i < models[0].items.size(); ++i) {
     for (const size_t k : {1u, 2u}) {

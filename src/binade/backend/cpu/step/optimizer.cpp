@@ -66,7 +66,13 @@ double factor_of(const UpdateControl& control) {
   return control.gradient_factor.present ? *control.gradient_factor.as<float>() : 1.0;
 }
 
-// The host's hyperparameters with those on the device, if any, in their place.
+// The host's hyperparameters with those on the device, if any, in their place. Most rules are never
+// captured: the host always knows theirs.
+template <class Params>
+const Params& current(const Params& hyper, const UpdateControl&) {
+  return hyper;
+}
+
 AdamParams current(AdamParams hyper, const UpdateControl& control) {
   if (!control.hyper.present) return hyper;
   const auto* given = control.hyper.as<const double>();
@@ -81,6 +87,11 @@ SgdParams current(SgdParams hyper, const UpdateControl& control) {
   const auto* given = control.hyper.as<const double>();
   hyper.lr = given[0];
   hyper.first_step = given[1] == 1;
+  return hyper;
+}
+
+MuonParams current(MuonParams hyper, const UpdateControl& control) {
+  if (control.hyper.present) hyper.lr = *control.hyper.as<const double>();
   return hyper;
 }
 
@@ -237,66 +248,23 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
       });
 }
 
-void adam(std::span<const UpdateItem> items, const AdamParams& given, UpdateControl control) {
+void update(std::span<const UpdateItem> items, const UpdateRule& rule, UpdateControl control) {
   if (skipped(control)) return;
-  const AdamParams hyper = current(given, control);
-  with_master_type(items, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    AdamStep<T> step(hyper);
-    step.gradient_factor = static_cast<T>(factor_of(control));
-    update_pieces<T>(items, MasterRounding::of(hyper), [&](const UpdateRows<T>& rows, int64_t n) {
-      optimizer_rows<T>().adam(step, rows, n);
-    });
-  });
-}
-
-void sgd(std::span<const UpdateItem> items, const SgdParams& given, UpdateControl control) {
-  if (skipped(control)) return;
-  const SgdParams hyper = current(given, control);
-  with_master_type(items, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    SgdStep<T> step(hyper);
-    step.gradient_factor = static_cast<T>(factor_of(control));
-    update_pieces<T>(items, MasterRounding::of(hyper), [&](const UpdateRows<T>& rows, int64_t n) {
-      optimizer_rows<T>().sgd(step, rows, n);
-    });
-  });
-}
-
-// The optimizers whose hyperparameters the host always knows.
-template <template <class> class Step, class Params>
-void update_all(std::span<const UpdateItem> items, const Params& hyper,
-                const UpdateControl& control, auto rule) {
-  if (skipped(control)) return;
-  with_master_type(items, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    Step<T> step(hyper);
-    step.gradient_factor = static_cast<T>(factor_of(control));
-    update_pieces<T>(items, MasterRounding::of(hyper), [&](const UpdateRows<T>& rows, int64_t n) {
-      rule(optimizer_rows<T>(), step, rows, n);
-    });
-  });
-}
-
-void rmsprop(std::span<const UpdateItem> items, const RmspropParams& hyper, UpdateControl control) {
-  update_all<RmspropStep>(items, hyper, control,
-                          [](const auto& math, const auto& step, const auto& rows, int64_t n) {
-                            math.rmsprop(step, rows, n);
-                          });
-}
-
-void adagrad(std::span<const UpdateItem> items, const AdagradParams& hyper, UpdateControl control) {
-  update_all<AdagradStep>(items, hyper, control,
-                          [](const auto& math, const auto& step, const auto& rows, int64_t n) {
-                            math.adagrad(step, rows, n);
-                          });
-}
-
-void lion(std::span<const UpdateItem> items, const LionParams& hyper, UpdateControl control) {
-  update_all<LionStep>(items, hyper, control,
-                       [](const auto& math, const auto& step, const auto& rows, int64_t n) {
-                         math.lion(step, rows, n);
-                       });
+  std::visit(
+      [&]<class Params>(const Params& given) {
+        const Params hyper = current(given, control);
+        with_master_type(items, [&](auto tag) {
+          using T = typename decltype(tag)::type;
+          typename Params::template Step<T> step(hyper);
+          step.gradient_factor = static_cast<T>(factor_of(control));
+          const RuleStep<T> any = step;
+          update_pieces<T>(items, MasterRounding::of(hyper),
+                           [&](const UpdateRows<T>& rows, int64_t n) {
+                             optimizer_rows<T>().update(any, rows, n);
+                           });
+        });
+      },
+      rule.params);
 }
 
 // ---- norms, unscaling, clipping ----
@@ -415,17 +383,13 @@ void clip_factor(TensorView norm, double max_norm, TensorView factor) {
 
 }  // namespace
 
-const OptimizerKernels optimizer_kernels{.adam = adam,
-                                         .sgd = sgd,
+const OptimizerKernels optimizer_kernels{.update = update,
                                          .gradient_norm = gradient_norm,
                                          .gradient_norm_parts = gradient_norm_parts,
                                          .join_norm_parts = join_norm_parts,
                                          .unscale = unscale,
                                          .clip_factor = clip_factor,
                                          .split_master = split_master,
-                                         .join_master = join_master,
-                                         .rmsprop = rmsprop,
-                                         .adagrad = adagrad,
-                                         .lion = lion};
+                                         .join_master = join_master};
 
 }  // namespace binade::backend::cpu

@@ -14,7 +14,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class T>
-void adam(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+void apply(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), keep = set(step.keep), decay = set(step.decay),
@@ -54,7 +54,7 @@ void adam(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
 }
 
 template <class T>
-void sgd(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+void apply(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), decay = set(step.decay), lr = set(step.lr),
@@ -92,7 +92,7 @@ void sgd(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
 }
 
 template <class T>
-void rmsprop(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+void apply(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), decay = set(step.decay), alpha = set(step.alpha),
@@ -150,7 +150,7 @@ void rmsprop(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
 }
 
 template <class T>
-void adagrad(const AdagradStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+void apply(const AdagradStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), decay = set(step.decay), eps = set(step.eps),
@@ -168,7 +168,7 @@ void adagrad(const AdagradStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
 }
 
 template <class T>
-void lion(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+void apply(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), keep = set(step.keep), beta1 = set(step.beta1),
@@ -186,6 +186,38 @@ void lion(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
         m = hn::MulAdd(beta2, m, hn::Mul(fresh2, g));
       },
       rows.gradient, rows.parameter, rows.first);
+}
+
+// Rounded after each operation, as plain ops would.
+template <class T>
+void apply(const MuonMomentumStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  using V = Vector<T>;
+  const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
+  const V factor = set(step.gradient_factor), keep = set(step.momentum), fresh = set(step.fresh);
+  const bool nesterov = step.nesterov;
+  update<T>(
+      n,
+      [=](V g, V& direction, V& m) HWY_ATTR {
+        g = hn::Mul(g, factor);
+        m = hn::Add(m, hn::Mul(hn::Sub(g, m), fresh));
+        direction = nesterov ? hn::Add(g, hn::Mul(hn::Sub(m, g), keep)) : m;
+      },
+      rows.gradient, rows.parameter, rows.first);
+}
+
+template <class T>
+void apply(const MuonStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  using V = Vector<T>;
+  const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
+  const V keep = set(step.keep), rate = set(step.rate);
+  update<T>(
+      n, [=](V change, V& p) HWY_ATTR { p = hn::Sub(hn::Mul(p, keep), hn::Mul(change, rate)); },
+      rows.gradient, rows.parameter);
+}
+
+template <class T>
+void update_rows(const RuleStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  std::visit([&](const auto& one) { apply(one, rows, n); }, step);
 }
 
 template <class T>
@@ -218,12 +250,7 @@ double abs_max(const double* x, int64_t n) {
 }
 
 template <class T>
-constexpr OptimizerRows<T> table{.adam = adam<T>,
-                                 .sgd = sgd<T>,
-                                 .rmsprop = rmsprop<T>,
-                                 .adagrad = adagrad<T>,
-                                 .lion = lion<T>,
-                                 .unscale = unscale<T>};
+constexpr OptimizerRows<T> table{.update = update_rows<T>, .unscale = unscale<T>};
 constexpr GradientSums sum_table{.square_sum = square_sum, .abs_sum = abs_sum, .abs_max = abs_max};
 
 const OptimizerRows<float>* rows_f32() { return &table<float>; }

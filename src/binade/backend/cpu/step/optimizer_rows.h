@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "binade/backend/optimizer_step.h"
+#include "binade/backend/update_rules.h"
 
 // Updates of n elements, chosen for the CPU they run on.
 namespace binade::backend::cpu {
@@ -12,17 +12,13 @@ struct UpdateRows {
   const T* gradient;
   T* parameter;
   T* first;   // first moment or momentum; null for SGD without momentum
-  T* second;  // second moment; null for SGD and Lion
+  T* second;  // second moment; null for rules without one
   T* third;   // see UpdateItem; null for most
 };
 
 template <class T>
 struct OptimizerRows {
-  void (*adam)(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n);
-  void (*sgd)(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n);
-  void (*rmsprop)(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n);
-  void (*adagrad)(const AdagradStep<T>& step, const UpdateRows<T>& rows, int64_t n);
-  void (*lion)(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n);
+  void (*update)(const RuleStep<T>& step, const UpdateRows<T>& rows, int64_t n);
   // y = x * factor; returns whether all x are finite. y may be x.
   bool (*unscale)(const T* x, T factor, int64_t n, T* y);
 };

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "binade/backend/cuda/step/placed_item.h"
+#include "binade/backend/update_rules.h"
 
 namespace binade::backend::cuda {
 

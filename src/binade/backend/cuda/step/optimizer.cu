@@ -154,11 +154,24 @@ void adam(std::span<const UpdateItem> items, const AdamParams& hyper, UpdateCont
   adam_8bit(placed(items, is_8bit), hyper, control);
 }
 
-void sgd(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateControl control) {
+// By the rule for master weights of the type at hand.
+template <template <class> class Rule, class Params>
+void update_plain(std::span<const UpdateItem> items, const Params& hyper,
+                  const UpdateControl& control) {
   const auto all = placed(items, [](const UpdateItem&) { return true; });
   with_master_type(items, [&](auto tag) {
-    update_all(all, SgdRule<typename decltype(tag)::type>(hyper), hyper, control);
+    update_all(all, Rule<typename decltype(tag)::type>(hyper), hyper, control);
   });
+}
+
+void update(std::span<const UpdateItem> items, const UpdateRule& rule, UpdateControl control) {
+  if (const auto* hyper = std::get_if<AdamParams>(&rule.params))
+    return adam(items, *hyper, control);
+  if (const auto* hyper = std::get_if<SgdParams>(&rule.params))
+    return update_plain<SgdRule>(items, *hyper, control);
+  fail("optimizer", {.argument = "parameters",
+                     .expected = "the CPU, for a rule without a kernel for GPUs",
+                     .found = "a GPU"});
 }
 
 // ---- master weights in two halves, outside of updates ----
@@ -190,8 +203,7 @@ void join_master(TensorView parameter, TensorView rest, TensorView master) {
 
 }  // namespace
 
-const OptimizerKernels optimizer_kernels{.adam = adam,
-                                         .sgd = sgd,
+const OptimizerKernels optimizer_kernels{.update = update,
                                          .gradient_norm = gradient_norm,
                                          .gradient_norm_parts = gradient_norm_parts,
                                          .join_norm_parts = join_norm_parts,

@@ -4,7 +4,7 @@
 
 #include "binade/backend/cuda/common/magnitude.cuh"
 #include "binade/backend/cuda/common/rounded_division.cuh"
-#include "binade/backend/optimizer_step.h"
+#include "binade/backend/update_rules.h"
 
 // The updates of elements by each optimizer. Same bits as the CPU's.
 namespace binade::backend::cuda {

@@ -7,7 +7,7 @@
 #include "binade/backend/cuda/common/multi_tensor.cuh"
 #include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/cuda/step/placed_item.h"
-#include "binade/backend/optimizer_step.h"
+#include "binade/backend/update_rules.h"
 #include "binade/formats/split_f32.h"
 
 // What the kernels of optimizer updates share: weights, gradients and what a step decides on the

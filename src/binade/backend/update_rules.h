@@ -2,16 +2,36 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <variant>
 
 #include "binade/backend/optimizer.h"
 #include "binade/base/error.h"
 #include "binade/base/host_device.h"
 #include "binade/base/random.h"
 
-// The scalars of an update, which every backend computes before it starts.
+// The update rules of elementwise optimizers: of each, its hyperparameters and the scalars that
+// every backend computes from them before it starts. A rule's `Step<T>` has them in the type T of
+// the master weights.
 namespace binade::backend {
 
-// The scalars of an Adam step, computed in f64.
+template <class T>
+struct AdamStep;
+struct AdamParams {
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  double correction1 = 1, correction2 = 1;  // 1 - beta^count
+  int64_t count = 1;                        // updates of these items, including this one
+  bool decoupled_decay = true;              // AdamW; otherwise the decay is added to the gradient
+  // Of a 16-bit `master`, keyed by seed and step.
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+  RatesAfterSkips after_skips = {};
+
+  template <class T>
+  using Step = AdamStep<T>;
+};
+
+// Computed in f64.
 template <class T>
 struct AdamStep {
   explicit AdamStep(const AdamParams& n)
@@ -36,6 +56,21 @@ struct AdamStep {
 };
 
 template <class T>
+struct SgdStep;
+struct SgdParams {
+  double lr = 0, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false;
+  bool first_step = false;  // momentum starts as the gradient
+  int64_t count = 1;        // updates of these items, including this one
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+  RatesAfterSkips after_skips = {};
+
+  template <class T>
+  using Step = SgdStep<T>;
+};
+
+template <class T>
 struct SgdStep {
   explicit SgdStep(const SgdParams& n)
       : decay(static_cast<T>(n.weight_decay)),
@@ -51,6 +86,17 @@ struct SgdStep {
   T lr;
   bool nesterov;
   bool first;  // momentum becomes the gradient; its old value is ignored
+};
+
+template <class T>
+struct RmspropStep;
+struct RmspropParams {
+  double lr = 0, alpha = 0, eps = 0, weight_decay = 0, momentum = 0;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+
+  template <class T>
+  using Step = RmspropStep<T>;
 };
 
 template <class T>
@@ -70,6 +116,18 @@ struct RmspropStep {
 };
 
 template <class T>
+struct AdagradStep;
+struct AdagradParams {
+  double lr = 0;  // of this step, already decayed
+  double eps = 0, weight_decay = 0;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+
+  template <class T>
+  using Step = AdagradStep<T>;
+};
+
+template <class T>
 struct AdagradStep {
   explicit AdagradStep(const AdagradParams& n)
       : decay(static_cast<T>(n.weight_decay)),
@@ -78,6 +136,17 @@ struct AdagradStep {
 
   T gradient_factor = 1;
   T decay, eps, lr;
+};
+
+template <class T>
+struct LionStep;
+struct LionParams {
+  double lr = 0, beta1 = 0, beta2 = 0, weight_decay = 0;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+
+  template <class T>
+  using Step = LionStep<T>;
 };
 
 template <class T>
@@ -94,6 +163,77 @@ struct LionStep {
   T keep;  // the parameter is multiplied by it
   T beta1, fresh1, beta2, fresh2, lr;
 };
+
+// The first half of Muon's update: the momentum (`first`), and its direction, which becomes
+// `master`.
+template <class T>
+struct MuonMomentumStep;
+struct MuonMomentumParams {
+  double momentum = 0;
+  bool nesterov = true;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+
+  template <class T>
+  using Step = MuonMomentumStep<T>;
+};
+
+template <class T>
+struct MuonMomentumStep {
+  explicit MuonMomentumStep(const MuonMomentumParams& n)
+      : momentum(static_cast<T>(n.momentum)),
+        fresh(static_cast<T>(1 - n.momentum)),
+        nesterov(n.nesterov) {}
+
+  T gradient_factor = 1;
+  T momentum, fresh;
+  bool nesterov;
+};
+
+// The second: weights from changes, which are the `gradient` here.
+template <class T>
+struct MuonStep;
+struct MuonParams {
+  double lr = 0, weight_decay = 0;
+  double factor = 1, root = 1;  // changes are multiplied by lr * factor * root
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+  RatesAfterSkips after_skips = {};
+
+  template <class T>
+  using Step = MuonStep<T>;
+};
+
+template <class T>
+struct MuonStep {
+  explicit MuonStep(const MuonParams& n)
+      : keep(static_cast<T>(1 - n.lr * n.weight_decay)),
+        rate(static_cast<T>(n.lr * n.factor * n.root)) {}
+
+  T gradient_factor = 1;
+  T keep, rate;
+};
+
+// Any of the rules.
+using RuleParams = std::variant<AdamParams, SgdParams, RmspropParams, AdagradParams, LionParams,
+                                MuonMomentumParams, MuonParams>;
+
+// A rule as an argument of OptimizerKernels::update.
+struct UpdateRule {
+  template <class Params>
+  UpdateRule(const Params& given) : params(given) {}  // NOLINT: implicit, as its arguments are
+
+  RuleParams params;
+};
+
+namespace detail {
+template <class T, class... Params>
+std::variant<typename Params::template Step<T>...> steps_of(const std::variant<Params...>&);
+}  // namespace detail
+
+// The scalars of any of the rules.
+template <class T>
+using RuleStep = decltype(detail::steps_of<T>(std::declval<RuleParams>()));
 
 // The learning rate of an update before which `skipped` steps were skipped in all.
 BINADE_HD inline double learning_rate(double lr, const RatesAfterSkips& after, double skipped) {
