@@ -187,6 +187,19 @@ class Lion(Optimizer):
         super().__init__(_binade._make_optimizer("Lion", groups), groups)
 
 
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum. `moments` is the dtype of both moments: f32 or bf16."""
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
+                 momentum_decay=4e-3, decoupled_weight_decay=False, *, moments=_F32,
+                 master_weights=True, stochastic_rounding=False, seed=0):
+        groups = _groups(params, dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay, moments=moments,
+            master_weights=master_weights, stochastic_rounding=stochastic_rounding, seed=seed))
+        super().__init__(_binade._make_optimizer("NAdam", groups), groups)
+
+
 class Adafactor(Optimizer):
     """Adam with the second moment of a matrix as the product of a column and a row."""
 

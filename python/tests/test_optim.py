@@ -99,6 +99,16 @@ def test_every_optimizer_of_the_engine_has_a_class():
         assert [a for a in arguments if a in ordered] == ordered, name
 
 
+def test_nadam_looks_ahead():
+    w = bn.tensor([1.0], requires_grad=True)
+    optimizer = bn.optim.NAdam([w], lr=0.1, betas=(0.8, 0.9), momentum_decay=0.0)
+    (2 * w).sum().backward()
+    optimizer.step()
+    # The first step: beta1 is 0.4 throughout, and gradient and moments agree.
+    change = 0.1 * (2 * 0.6 / 0.6 + 0.4 / (1 - 0.16) * 0.2 * 2) / 2
+    assert w.item() == pytest.approx(1 - change, rel=1e-6)
+
+
 def test_moments_of_8_bits_take_a_quarter_of_the_memory():
     w = bn.randn(128, 128, seed=1, requires_grad=True)
     sizes = {}

@@ -76,6 +76,7 @@
 #include "binade/optim/ema.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/muon.h"
+#include "binade/optim/nadam.h"
 #include "binade/optim/one_cycle.h"
 #include "binade/optim/plateau.h"
 #include "binade/optim/rmsprop.h"

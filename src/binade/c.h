@@ -202,7 +202,7 @@ bnd_status bnd_adam_new(const bnd_tensor* const* parameters, size_t count,
                         const bnd_adam_options* options, bnd_optimizer** result);
 bnd_status bnd_sgd_new(const bnd_tensor* const* parameters, size_t count,
                        const bnd_sgd_options* options, bnd_optimizer** result);
-/* Any optimizer by the name of its class, "Lion", with options by their names in Python: numbers
+/* Any optimizer by the name of its class, "NAdam", with options by their names in Python: numbers
  * (1 and 0 for true and false), or a text for moments ("bf16") and for several numbers ("0.9, 0.95"
  * of betas). Those not given have their defaults; an error lists the known ones. */
 bnd_status bnd_optimizer_new(const char* name, const bnd_tensor* const* parameters, size_t count,

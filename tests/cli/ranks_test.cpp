@@ -200,7 +200,7 @@ TEST_F(RanksMpi, TakeTheMemoryOfThePlan) {
 
 // --dry-run and plan refuse what a run would refuse.
 TEST_F(RanksMpi, RefuseOptimizersThatNeedWholeMatrices) {
-  const std::string refusal = "optimizer: expected adamw or lion on many ranks, found muon";
+  const std::string refusal = "optimizer: expected adamw, lion or nadam on many ranks, found muon";
   trained("many", 2, ranks_run + std::string("--optimizer muon"));
   EXPECT_EQ(outcome_.status, 2);
   EXPECT_THAT(outcome_.err, HasSubstr(refusal));

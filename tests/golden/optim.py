@@ -87,6 +87,21 @@ OPTIMIZERS = {
     ),
     "lion_plain": (Lion, {"lr": 0.01, "betas": [0.9, 0.99], "weight_decay": 0.0}),
     "lion_weight_decay": (Lion, {"lr": 0.02, "betas": [0.7, 0.8], "weight_decay": 0.3}),
+    "nadam_plain": (torch.optim.NAdam, {"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8}),
+    "nadam_decay": (
+        torch.optim.NAdam,
+        {"lr": 0.02, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1, "momentum_decay": 0.1},
+    ),
+    "nadamw": (
+        torch.optim.NAdam,
+        {
+            "lr": 0.01,
+            "betas": [0.9, 0.9],
+            "eps": 1e-8,
+            "weight_decay": 0.2,
+            "decoupled_weight_decay": True,
+        },
+    ),
 }
 
 # One matrix each; steps in bf16 by torch.optim.Muon, in float64 by the loop below.

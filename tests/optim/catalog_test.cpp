@@ -83,6 +83,7 @@ TEST(Catalog, TakesOptionsByName) {
   EXPECT_EQ(optimizer->lr(), 0.25);
   EXPECT_EQ(describe(Kind::lion).options(),
             (std::vector<std::string>{"lr", "betas", "weight_decay", "moments"}));
+  EXPECT_TRUE(describe(Kind::nadam).takes("momentum_decay"));
   EXPECT_FALSE(describe(Kind::adafactor).takes("moments"));
   struct Bad {
     const char *optimizer, *option;

@@ -21,6 +21,7 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/muon.h"
+#include "binade/optim/nadam.h"
 #include "binade/optim/rmsprop.h"
 #include "binade/optim/sgd.h"
 #include "io/temporary_folder.h"
@@ -67,6 +68,10 @@ std::vector<Kind> kinds() {
       {"Lion",
        [](const Parameters& p) {
          return std::make_unique<Lion>(p, LionOptions{.lr = 1e-3, .weight_decay = 0.1});
+       }},
+      {"NAdam",
+       [](const Parameters& p) {
+         return std::make_unique<NAdam>(p, NadamOptions{.weight_decay = 0.1});
        }},
       {"Adafactor",
        [](const Parameters& p) {

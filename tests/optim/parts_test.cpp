@@ -15,6 +15,7 @@
 #include "binade/optim/adagrad.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
+#include "binade/optim/nadam.h"
 #include "binade/optim/rmsprop.h"
 #include "binade/optim/sgd.h"
 #include "support/error_of.h"
@@ -52,6 +53,10 @@ std::vector<PartsKind> parts_kinds() {
        [](const Tensor& p, const MasterOptions& master) {
          return std::make_unique<Lion>(
              std::vector{p}, LionOptions{.lr = 1e-2, .weight_decay = 0.1, .master = master});
+       }},
+      {"NAdam", DType::bf16,
+       [](const Tensor& p, const MasterOptions& master) {
+         return std::make_unique<NAdam>(std::vector{p}, NadamOptions{.lr = 1e-2, .master = master});
        }},
       {"RMSprop", DType::f32,
        [](const Tensor& p, const MasterOptions& master) {

@@ -93,6 +93,7 @@ constexpr Covered covered[] = {
     {"optim/lion", "optim/every_optimizer"},
     {"optim/master_weight", "optim/split_masters"},
     {"optim/muon", "optim/every_optimizer"},
+    {"optim/nadam", "optim/every_optimizer"},
     {"optim/newton_schulz", "optim/golden"},
     {"optim/one_cycle", "optim/golden"},
     {"optim/option_visitor", "optim/catalog"},

@@ -164,6 +164,26 @@ struct LionStep {
   T beta1, fresh1, beta2, fresh2, lr;
 };
 
+// Adam's, and the weights of gradient and momentum in the direction of the update.
+template <class T>
+struct NadamStep;
+struct NadamParams : AdamParams {
+  double gradient_weight = 0, momentum_weight = 1;
+
+  template <class T>
+  using Step = NadamStep<T>;
+};
+
+template <class T>
+struct NadamStep : AdamStep<T> {
+  explicit NadamStep(const NadamParams& n)
+      : AdamStep<T>(n),
+        gradient_size(static_cast<T>(n.lr * n.gradient_weight)),
+        momentum_size(static_cast<T>(n.lr * n.momentum_weight)) {}
+
+  T gradient_size, momentum_size;  // lr times their weights
+};
+
 // The first half of Muon's update: the momentum (`first`), and its direction, which becomes
 // `master`.
 template <class T>
@@ -216,7 +236,7 @@ struct MuonStep {
 
 // Any of the rules.
 using RuleParams = std::variant<AdamParams, SgdParams, RmspropParams, AdagradParams, LionParams,
-                                MuonMomentumParams, MuonParams>;
+                                NadamParams, MuonMomentumParams, MuonParams>;
 
 // A rule as an argument of OptimizerKernels::update.
 struct UpdateRule {

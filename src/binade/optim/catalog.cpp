@@ -9,6 +9,7 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/muon.h"
+#include "binade/optim/nadam.h"
 #include "binade/optim/rmsprop.h"
 #include "binade/optim/sgd.h"
 
@@ -54,6 +55,7 @@ constexpr StateTensor rmsprop_state[] = {
     {"first", wide, elements, is_optional}, {"second"}, {"third", wide, elements, is_optional}};
 constexpr StateTensor adagrad_state[] = {{"second"}};
 constexpr StateTensor lion_state[] = {{"first", moments}};
+constexpr StateTensor nadam_state[] = {{"first", moments}, {"second", moments}};
 constexpr StateTensor adafactor_state[] = {{"first", wide, lines}, {"second", wide, lines}};
 constexpr StateTensor muon_state[] = {{"first"}};
 
@@ -70,6 +72,8 @@ constexpr Description all[] = {
      options_of<AdagradOptions>, make<Adagrad, AdagradGroup, Kind::adagrad>},
     {Kind::lion, "Lion", "lion", lion_state, Sharing::elements, false, true,
      options_of<LionOptions>, make<Lion, LionGroup, Kind::lion>},
+    {Kind::nadam, "NAdam", "nadam", nadam_state, Sharing::elements, false, true,
+     options_of<NadamOptions>, make<NAdam, NadamGroup, Kind::nadam>},
     {Kind::adafactor, "Adafactor", "adafactor", adafactor_state, Sharing::none, false, false,
      options_of<AdafactorOptions>, make<Adafactor, AdafactorGroup, Kind::adafactor>},
     {Kind::muon, "Muon", "muon", muon_state, Sharing::none, false, true,

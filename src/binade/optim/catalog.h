@@ -14,7 +14,7 @@ namespace binade::optim {
 
 class Optimizer;
 
-enum class Kind : uint8_t { sgd, adam, adamw, rmsprop, adagrad, lion, adafactor, muon };
+enum class Kind : uint8_t { sgd, adam, adamw, rmsprop, adagrad, lion, nadam, adafactor, muon };
 
 // A tensor that an optimizer keeps for each parameter.
 struct StateTensor {

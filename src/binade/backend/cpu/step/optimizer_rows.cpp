@@ -188,6 +188,29 @@ void apply(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
       rows.gradient, rows.parameter, rows.first);
 }
 
+template <class T>
+void apply(const NadamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  using V = Vector<T>;
+  const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
+  const V factor = set(step.gradient_factor), keep = set(step.keep), decay = set(step.decay),
+          beta1 = set(step.beta1), fresh1 = set(step.fresh1), beta2 = set(step.beta2),
+          fresh2 = set(step.fresh2), root = set(step.root_correction2), eps = set(step.eps),
+          gradient_size = set(step.gradient_size), momentum_size = set(step.momentum_size);
+  const bool decays = step.decay != 0;
+  update<T>(
+      n,
+      [=](V g, V& p, V& m, V& v) HWY_ATTR {
+        g = hn::Mul(g, factor);
+        if (decays) g = hn::MulAdd(decay, p, g);  // zero times an infinite weight would be NaN
+        m = hn::MulAdd(beta1, m, hn::Mul(fresh1, g));
+        v = hn::MulAdd(beta2, v, hn::Mul(hn::Mul(fresh2, g), g));
+        const V denominator = hn::Add(hn::Div(hn::Sqrt(v), root), eps);
+        const V direction = hn::MulAdd(momentum_size, m, hn::Mul(gradient_size, g));
+        p = hn::Sub(hn::Mul(p, keep), hn::Div(direction, denominator));
+      },
+      rows.gradient, rows.parameter, rows.first, rows.second);
+}
+
 // Rounded after each operation, as plain ops would.
 template <class T>
 void apply(const MuonMomentumStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
