@@ -123,8 +123,8 @@ TEST(Catalog, TakesZeroAndOneForFlags) {
 
 TEST(Catalog, ListsNames) {
   EXPECT_EQ(names_of([](const Description& one) { return one.runs_on_gpu; }),
-            "SGD, Adam and AdamW");
-  EXPECT_EQ(choices_of([](const Description& one) { return one.runs_on_gpu; }), "adamw");
+            "SGD, Adam, AdamW and Muon");
+  EXPECT_EQ(choices_of([](const Description& one) { return one.runs_on_gpu; }), "adamw or muon");
   EXPECT_THAT(test::error_of([] { find_optimizer("Adamm"); }),
               AllOf(HasSubstr("SGD, Adam, AdamW"), HasSubstr("or Muon, found 'Adamm'")));
 }

@@ -357,7 +357,7 @@ TEST(EveryOptimizer, IsCapturedOnlyIfItsKernelsReadTheirHyperparameters) {
   const Parameters p = start(DType::f32);
   Lion lion(p);
   EXPECT_THAT(test::error_of([&] { const Optimizer::Capture capture(lion); }),
-              HasSubstr("SGD, Adam or AdamW"));
+              HasSubstr("SGD, Adam, AdamW or Muon"));
 }
 
 // Zero has no direction, and NaN must not become one.

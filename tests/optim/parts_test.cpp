@@ -15,6 +15,7 @@
 #include "binade/optim/adagrad.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
+#include "binade/optim/muon.h"
 #include "binade/optim/nadam.h"
 #include "binade/optim/rmsprop.h"
 #include "binade/optim/sgd.h"
@@ -137,6 +138,71 @@ TEST(Parts, UpdateShardsInsteadOfTheParameter) {
     EXPECT_TRUE(have_same_bits(own, before));
     EXPECT_NE(own.version(), version);  // casts of the old values are outdated
   }
+}
+
+// Muon's matrices have one owner each, beside elements of AdamW's parameters that owners share.
+TEST(Parts, MuonUpdatesWholeMatrices) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const bool split : {false, true}) {
+      const auto parameters = [&] {
+        std::vector<Tensor> result = {cast(randn({24, 40}, {6, 0}), dtype),
+                                      cast(randn({50, 20}, {6, 1}), dtype),
+                                      cast(randn({300}, {6, 2}), dtype)};
+        for (Tensor& one : result) one.set_requires_grad();
+        return result;
+      };
+      const auto make = [&](const std::vector<Tensor>& p, std::vector<Part> parts) {
+        const MasterOptions master{.split_masters = split, .parts = std::move(parts)};
+        return std::make_unique<Muon>(
+            std::vector<MuonGroup>{{{p[0], p[1]}, {.lr = 1e-2, .master = master}}},
+            std::vector<AdamGroup>{{{p[2]}, {.lr = 1e-2, .master = master}}});
+      };
+      // The second matrix, the first one, and a part of the vector each.
+      const std::vector<Part> owners[] = {{{0, 0}, {0, 1000}, {0, 100}},
+                                          {{0, 960}, {0, 0}, {100, 200}}};
+      for (const std::vector<Part>& parts : owners) {
+        const std::vector<Tensor> own = parameters(), whole = parameters();
+        const auto optimizer = make(own, parts), reference = make(whole, {});
+        for (uint64_t step = 0; step < 3; ++step) {
+          std::vector<Tensor> gradients;
+          for (size_t i = 0; i < whole.size(); ++i) {
+            const Tensor gradient = randn(whole[i].shape(), {7 + step, i});
+            whole[i].set_grad(gradient);
+            gradients.push_back(elements_of(gradient, parts[i]));
+          }
+          optimizer->use_gradients(gradients);
+          reference->step();
+          optimizer->step();
+        }
+        const StateDict expected = reference->state_dict(), found = optimizer->state_dict();
+        for (size_t i = 0; i < whole.size(); ++i) {
+          EXPECT_TRUE(
+              have_same_bits(elements_of(own[i], parts[i]), elements_of(whole[i], parts[i])));
+          const std::string entry = std::to_string(i) + ".first";
+          EXPECT_TRUE(have_same_bits(found.at(entry), elements_of(expected.at(entry), parts[i])));
+          // What others own is left as it was.
+          const Part rest{parts[i].count == 0 ? 0 : parts[i].begin + parts[i].count,
+                          parts[i].count == 0 ? own[i].numel() : 0};
+          EXPECT_TRUE(
+              have_same_bits(elements_of(own[i], rest), elements_of(parameters()[i], rest)));
+        }
+        // A state that was saved whole continues in parts.
+        const std::vector<Tensor> again = parameters();
+        const auto loaded = make(again, parts);
+        loaded->load_state_dict(expected);
+        for (const auto& [entry, tensor] : found)
+          EXPECT_TRUE(have_same_bits(loaded->state_dict().at(entry), tensor)) << entry;
+      }
+    }
+  }
+}
+
+TEST(Parts, RefusesPartsOfMuonsMatrices) {
+  const Tensor w = randn({24, 40}, {6, 0}).set_requires_grad();
+  EXPECT_THAT(test::error_of([&] {
+                Muon({w}, {.master = {.parts = {{0, 480}}}});
+              }),
+              HasSubstr("parts: expected all or none of [24, 40] f32"));
 }
 
 TEST(Parts, RefusesUpdatesThatNeedAllElements) {

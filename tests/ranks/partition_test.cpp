@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace binade::ranks {
@@ -70,6 +71,55 @@ TEST(Partition, FillsBucketsFromTheLastParameter) {
   // In the order of a forward that differs from the optimizer's.
   const Partition other = of({10, 20, 30, 40}, 2, 50, {3, 2, 1, 0});
   EXPECT_EQ(other.buckets()[0].parameters, (std::vector<size_t>{0, 1, 2}));
+}
+
+// Parameters 1, 2, 4, 5 and 7 have one owner each; the others are shared.
+const std::vector<double> some_costs = {0, 5, 3, 0, 4, 9, 0, 2};
+
+TEST(Partition, GivesParametersWithACostOneOwner) {
+  for (const int ranks : {1, 2, 3, 5, 8, 64}) {
+    const Partition partition(model_sizes, ranks, {}, 100000, some_costs);
+    std::vector<double> loads(static_cast<size_t>(ranks));
+    for (size_t i = 0; i < model_sizes.size(); ++i) {
+      int64_t elements = 0;
+      int owners = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Range range = partition.owned(i, rank);
+        elements += range.size();
+        owners += range.size() > 0 ? 1 : 0;
+        if (range.size() > 0) loads[static_cast<size_t>(rank)] += some_costs[i];
+      }
+      EXPECT_EQ(elements, model_sizes[i]);
+      EXPECT_TRUE(some_costs[i] == 0 || owners == 1) << ranks << " ranks, parameter " << i;
+    }
+    // No owner has more than the others and one parameter on top.
+    const double most = *std::max_element(loads.begin(), loads.end());
+    EXPECT_LE(most, std::max(9.0, 23.0 / ranks + 4));
+  }
+  const Partition two(model_sizes, 2, {}, 100000, some_costs);
+  // 9 and 3 to one rank, 5, 4 and 2 to the other.
+  EXPECT_EQ(two.owned(5, 0).size(), 200000);
+  EXPECT_EQ(two.owned(2, 0).size(), 16384);
+  for (const size_t i : {1, 4, 7}) EXPECT_EQ(two.owned(i, 1).size(), model_sizes[i]);
+}
+
+TEST(Partition, OrdersBucketsByTheirLastGradient) {
+  const Partition partition({{10, 20, 30, 40, 50, 60}}, 2, {}, 80, {{0, 1, 0, 1, 1, 0}});
+  // Of shared parameters 5 and 2, then 0; of the others 4 and 3, then 1.
+  std::vector<std::vector<size_t>> members;
+  for (const Bucket& bucket : partition.buckets()) {
+    std::vector<size_t> sorted = bucket.parameters;
+    std::sort(sorted.begin(), sorted.end());
+    members.push_back(sorted);
+    int64_t end = 0;
+    for (size_t k = 0; k < bucket.parameters.size(); ++k) {
+      EXPECT_EQ(bucket.starts[k], end);
+      end += 10 * (static_cast<int64_t>(bucket.parameters[k]) + 1);
+    }
+    EXPECT_EQ(bucket.bounds.back(), end);
+    EXPECT_EQ(bucket.size, end);
+  }
+  EXPECT_EQ(members, (std::vector<std::vector<size_t>>{{3, 4}, {2, 5}, {1}, {0}}));
 }
 
 TEST(Partition, PartsAreTheOwnedRanges) {

@@ -34,7 +34,7 @@ struct SharedParameters {
   SharedParameters(const train::Config& config, int ranks)
       : model(train::make_model(config, {Device::meta(), train::placement(config).dtype})),
         parameters(train::parameters_in_order(config, *model)),
-        partition(parameters, ranks, train::trained(*model)),
+        partition(train::partition_of(config, *model, ranks)),
         block(parameters.size(), -1) {
     constexpr std::string_view prefix = "blocks.";
     for (const auto& [name, parameter] : model->named_parameters()) {

@@ -76,7 +76,7 @@ constexpr Description all[] = {
      options_of<NadamOptions>, make<NAdam, NadamGroup, Kind::nadam>},
     {Kind::adafactor, "Adafactor", "adafactor", adafactor_state, Sharing::none, false, false,
      options_of<AdafactorOptions>, make<Adafactor, AdafactorGroup, Kind::adafactor>},
-    {Kind::muon, "Muon", "muon", muon_state, Sharing::none, false, true,
+    {Kind::muon, "Muon", "muon", muon_state, Sharing::parameters, true, true,
      options_of<MuonOptions>, make<Muon, MuonGroup, Kind::muon>},
 };
 

@@ -44,6 +44,10 @@ Tensor orthogonalized(const Tensor& x, const MuonOptions& options) {
                                                              .eps = options.eps});
 }
 
+double muon_cost(const Tensor& matrix) {
+  return newton_schulz_cost(matrix.size(0), matrix.size(1));
+}
+
 void visit_options(MuonOptions& options, OptionVisitor& visit) {
   visit("lr", options.lr);
   visit("weight_decay", options.weight_decay);
@@ -103,6 +107,10 @@ void Muon::allocate(size_t group, Slot& slot) {
 void Muon::set_momentum(double momentum) {
   require(name(), {{.argument = "momentum", .value = momentum, .high = 1}});
   for (MuonOptions& options : muon_options_) options.momentum = momentum;
+}
+
+Sharing Muon::sharing(size_t group) const {
+  return group < muon_options_.size() ? Sharing::parameters : Sharing::elements;
 }
 
 std::array<double, 4> Muon::hyper_at(size_t group, int64_t count) const {

@@ -36,7 +36,8 @@ void visit_options(MuonOptions& options, OptionVisitor& visit);
 // Muon (Jordan et al., 2024) as in PyTorch: the momentum of a matrix is replaced by the nearest
 // orthogonal matrix, approximately. Meant for the matrices of hidden layers; embeddings, heads,
 // norms and biases belong in groups of their own, which AdamW updates. Muon's groups come first in
-// lr(group). Muon's groups run on the CPU.
+// lr(group). Processes that share an update (MasterOptions::parts) have each of Muon's matrices
+// whole or not at all.
 class Muon : public Adam {
  public:
   explicit Muon(const std::vector<Tensor>& matrices, const MuonOptions& options = {});
@@ -49,6 +50,7 @@ class Muon : public Adam {
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
   std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
+  Sharing sharing(size_t group) const override;
 
  private:
   // Updates matrices of one shape, whose matmuls run as a batch of `batch`.
@@ -60,5 +62,8 @@ class Muon : public Adam {
 
 // The Newton-Schulz iteration of a matrix: about U V^T for x = U S V^T, in `options.dtype`.
 Tensor orthogonalized(const Tensor& x, const MuonOptions& options = {});
+
+// What an update of the matrix costs beside others, for ranks that share them (ranks/partition.h).
+double muon_cost(const Tensor& matrix);
 
 }  // namespace binade::optim

@@ -1,7 +1,9 @@
 #include "binade/ranks/partition.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "binade/base/error.h"
 
@@ -23,6 +25,50 @@ std::vector<int64_t> sizes_of(std::span<const Tensor> parameters) {
   return sizes;
 }
 
+// An owner of each parameter with a cost: the most expensive first, each to the rank with the least
+// to do, and the first of these.
+std::vector<int> owners_of(std::span<const double> costs, int ranks) {
+  std::vector<size_t> order(costs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return costs[a] > costs[b]; });
+  std::vector<double> loads(static_cast<size_t>(ranks));
+  std::vector<int> owners(costs.size());
+  for (const size_t i : order) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    owners[i] = static_cast<int>(least - loads.begin());
+    *least += costs[i];
+  }
+  return owners;
+}
+
+// Rank by rank, the parameters that each owns.
+void lay_out_by_owner(Bucket& bucket, std::span<const int64_t> sizes, std::span<const int> owners,
+                      int ranks) {
+  std::stable_sort(bucket.parameters.begin(), bucket.parameters.end(),
+                   [&](size_t a, size_t b) { return owners[a] < owners[b]; });
+  bucket.starts.clear();
+  bucket.bounds.assign(1, 0);
+  int64_t end = 0;
+  for (const size_t i : bucket.parameters) {
+    while (std::cmp_less_equal(bucket.bounds.size(), owners[i])) bucket.bounds.push_back(end);
+    bucket.starts.push_back(end);
+    end += sizes[i];
+  }
+  while (std::cmp_less_equal(bucket.bounds.size(), ranks)) bucket.bounds.push_back(end);
+}
+
+// Rank by rank, about as many elements.
+void share_elements(Bucket& bucket, int ranks) {
+  bucket.bounds.assign(1, 0);
+  for (int64_t r = 1; r < ranks; ++r) {
+    // Without the overflow of size * r.
+    const int64_t even = bucket.size / ranks * r + bucket.size % ranks * r / ranks;
+    bucket.bounds.push_back(next_chunk(bucket, even));
+  }
+  bucket.bounds.push_back(bucket.size);
+}
+
 // The index of each of `some` in `all`.
 std::vector<size_t> indices_of(std::span<const Tensor> some, std::span<const Tensor> all) {
   std::vector<size_t> indices;
@@ -41,11 +87,11 @@ std::vector<size_t> indices_of(std::span<const Tensor> some, std::span<const Ten
 }  // namespace
 
 Partition::Partition(std::span<const Tensor> parameters, int ranks, std::span<const Tensor> forward,
-                     int64_t bucket)
-    : Partition(sizes_of(parameters), ranks, indices_of(forward, parameters), bucket) {}
+                     int64_t bucket, std::span<const double> costs)
+    : Partition(sizes_of(parameters), ranks, indices_of(forward, parameters), bucket, costs) {}
 
 Partition::Partition(std::span<const int64_t> sizes, int ranks, std::span<const size_t> forward,
-                     int64_t bucket)
+                     int64_t bucket, std::span<const double> costs)
     : ranks_(ranks), places_(sizes.size()) {
   if (ranks < 1 || bucket < 1) {
     fail("partition", {.argument = "ranks, bucket",
@@ -57,23 +103,48 @@ Partition::Partition(std::span<const int64_t> sizes, int ranks, std::span<const 
                        .expected = std::to_string(sizes.size()) + " parameters",
                        .found = std::to_string(forward.size())});
   }
+  if (!costs.empty() && costs.size() != sizes.size()) {
+    fail("partition", {.argument = "costs",
+                       .expected = std::to_string(sizes.size()) + " parameters",
+                       .found = std::to_string(costs.size())});
+  }
+  // Parameters with one owner and shared ones have buckets of their own, in the order in which
+  // backwards complete them.
+  struct Open {
+    Bucket bucket;
+    bool is_shared;
+    size_t last_place;  // of the parameter whose gradient comes last
+  };
+  std::vector<Open> open;
+  size_t newest[] = {SIZE_MAX, SIZE_MAX};  // of both kinds
   for (size_t place = sizes.size(); place-- > 0;) {
     const size_t i = forward.empty() ? place : forward[place];
-    if (buckets_.empty() || buckets_.back().size >= bucket) buckets_.emplace_back();
-    Bucket& last = buckets_.back();
-    places_[i] = {buckets_.size() - 1, last.size, sizes[i]};
-    last.parameters.push_back(i);
-    last.starts.push_back(last.size);
-    last.size += sizes[i];
-  }
-  for (Bucket& one : buckets_) {
-    one.bounds.push_back(0);
-    for (int64_t r = 1; r < ranks; ++r) {
-      // Without the overflow of size * r.
-      const int64_t even = one.size / ranks * r + one.size % ranks * r / ranks;
-      one.bounds.push_back(next_chunk(one, even));
+    const bool is_shared = costs.empty() || costs[i] == 0;
+    size_t& last = newest[is_shared ? 1 : 0];
+    if (last == SIZE_MAX || open[last].bucket.size >= bucket) {
+      last = open.size();
+      open.push_back({{}, is_shared, place});
     }
-    one.bounds.push_back(one.size);
+    Bucket& one = open[last].bucket;
+    one.parameters.push_back(i);
+    one.starts.push_back(one.size);
+    one.size += sizes[i];
+    open[last].last_place = place;
+  }
+  std::stable_sort(open.begin(), open.end(),
+                   [](const Open& a, const Open& b) { return a.last_place > b.last_place; });
+  const std::vector<int> owners = owners_of(costs, ranks);
+  for (Open& one : open) {
+    if (one.is_shared) {
+      share_elements(one.bucket, ranks);
+    } else {
+      lay_out_by_owner(one.bucket, sizes, owners, ranks);
+    }
+    for (size_t k = 0; k < one.bucket.parameters.size(); ++k) {
+      const size_t i = one.bucket.parameters[k];
+      places_[i] = {buckets_.size(), one.bucket.starts[k], sizes[i]};
+    }
+    buckets_.push_back(std::move(one.bucket));
   }
 }
 

@@ -16,7 +16,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Parameters whose gradients travel together, as one run of elements.
+// Parameters whose gradients travel together, as one run of elements: rank by rank, those that each
+// owns.
 struct Bucket {
   std::vector<size_t> parameters;
   std::vector<int64_t> starts;  // of each parameter in the bucket
@@ -40,12 +41,14 @@ class Partition {
 
   // `parameters` are those of an optimizer, in its order. A bucket takes parameters from the last,
   // whose gradients a backward finishes first, until it has at least `bucket` elements. `forward`
-  // lists them in the order of a forward, if the optimizer has another one.
+  // lists them in the order of a forward, if the optimizer has another one. `costs` are those of
+  // the updates that need a whole parameter (optim::Sharing::parameters): each has one owner, and
+  // owners have about the same cost; 0, or no costs at all: ranks share its elements.
   Partition(std::span<const Tensor> parameters, int ranks, std::span<const Tensor> forward = {},
-            int64_t bucket = default_bucket);
+            int64_t bucket = default_bucket, std::span<const double> costs = {});
   // A partition from the parameters' sizes and, in forward order, their indices.
   Partition(std::span<const int64_t> sizes, int ranks, std::span<const size_t> forward,
-            int64_t bucket);
+            int64_t bucket, std::span<const double> costs = {});
 
   int ranks() const { return ranks_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }

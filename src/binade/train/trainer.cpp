@@ -171,7 +171,7 @@ std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
   if (ranks_ == nullptr) return make_optimizer(config_, *model_);
   check_rank_device(device_);
   check_ranks(config_, ranks_->size());
-  partition_.emplace(parameters_in_order(config_, *model_), ranks_->size(), trained(*model_));
+  partition_ = partition_of(config_, *model_, ranks_->size());
   return make_optimizer(config_, *model_, partition_->parts(ranks_->rank()));
 }
 

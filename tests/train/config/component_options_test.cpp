@@ -72,7 +72,7 @@ TEST(ComponentOptions, RefuseOptimizersThatAGpuDoesNotHave) {
   config.device = Device::cuda();
   config.optimizer = OptimizerKind::lion;
   EXPECT_THAT(test::error_of([&] { check_device(config); }),
-              AllOf(HasSubstr("--optimizer: expected adamw on a GPU"), HasSubstr("lion")));
+              AllOf(HasSubstr("--optimizer: expected adamw or muon on a GPU"), HasSubstr("lion")));
   config.device = Device::cpu();
   check_device(config);
 }

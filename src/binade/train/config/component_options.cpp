@@ -11,6 +11,7 @@
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
 #include "binade/optim/catalog.h"
+#include "binade/optim/muon.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
@@ -253,6 +254,17 @@ std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& 
       parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
   }
   return parameters;
+}
+
+ranks::Partition partition_of(const Config& config, const nn::Module& model, int ranks) {
+  std::vector<double> costs;
+  if (config.optimizer == OptimizerKind::muon) {
+    for (const Tensor& matrix : muon_parameters(model).hidden)
+      costs.push_back(optim::muon_cost(matrix));
+  }
+  const std::vector<Tensor> parameters = parameters_in_order(config, model);
+  costs.resize(parameters.size());
+  return {parameters, ranks, trained(model), ranks::Partition::default_bucket, costs};
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,

@@ -9,6 +9,7 @@
 #include "binade/nn/language_model.h"
 #include "binade/optim/optimizer.h"
 #include "binade/optim/schedule.h"
+#include "binade/ranks/partition.h"
 #include "binade/train/config/config.h"
 
 // A configuration as the options of the components that a run is made of.
@@ -34,6 +35,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn:
                                                  std::vector<optim::Part> parts = {});
 // The trained parameters in the order of the optimizer, and in the order of a forward.
 std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model);
+// How ranks share the update of these parameters.
+ranks::Partition partition_of(const Config& config, const nn::Module& model, int ranks);
 std::vector<Tensor> trained(const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.

@@ -169,6 +169,10 @@ void update(std::span<const UpdateItem> items, const UpdateRule& rule, UpdateCon
     return adam(items, *hyper, control);
   if (const auto* hyper = std::get_if<SgdParams>(&rule.params))
     return update_plain<SgdRule>(items, *hyper, control);
+  if (const auto* hyper = std::get_if<MuonMomentumParams>(&rule.params))
+    return update_plain<MuonMomentumRule>(items, *hyper, control);
+  if (const auto* hyper = std::get_if<MuonParams>(&rule.params))
+    return update_plain<MuonRule>(items, *hyper, control);
   fail("optimizer", {.argument = "parameters",
                      .expected = "the CPU, for a rule without a kernel for GPUs",
                      .found = "a GPU"});

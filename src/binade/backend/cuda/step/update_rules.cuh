@@ -165,4 +165,63 @@ struct SgdRule : SgdStep<C> {
   }
 };
 
+template <class C>
+struct MuonMomentumRule : MuonMomentumStep<C> {
+  using type = C;
+  static constexpr const char* name = "muon momentum";
+  double lr = 0;  // of no effect here
+  RatesAfterSkips after_skips = {};
+
+  explicit MuonMomentumRule(const MuonMomentumParams& n) : MuonMomentumStep<C>(n) {}
+
+  __device__ void set(const double*) {}
+  __device__ void set_rate(double) {}
+  __device__ void without(int64_t) {}
+
+  template <int N>
+  __device__ void update(const C (&given)[N], C (&p)[N], C (&m)[N], C (&)[N], bool) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const C g = product(given[i], this->gradient_factor);
+      m[i] = m[i] + product(g - m[i], this->fresh);
+      p[i] = this->nesterov ? g + product(m[i] - g, this->momentum) : m[i];
+    }
+  }
+};
+
+template <class C>
+struct MuonRule : MuonStep<C> {
+  using type = C;
+  static constexpr const char* name = "muon";
+  double lr, weight_decay, factor, root;
+  RatesAfterSkips after_skips;
+
+  explicit MuonRule(const MuonParams& n)
+      : MuonStep<C>(n),
+        lr(n.lr),
+        weight_decay(n.weight_decay),
+        factor(n.factor),
+        root(n.root),
+        after_skips(n.after_skips) {}
+
+  __device__ void set(const double* hyper) {
+    after_skips = rates_in(hyper);
+    set_rate(hyper[0]);
+  }
+
+  __device__ void set_rate(double rate) {
+    lr = rate;
+    this->keep = static_cast<C>(1 - product(lr, weight_decay));
+    this->rate = static_cast<C>(product(product(lr, factor), root));
+  }
+
+  __device__ void without(int64_t) {}
+
+  template <int N>
+  __device__ void update(const C (&change)[N], C (&p)[N], C (&)[N], C (&)[N], bool) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) p[i] = product(p[i], this->keep) - product(change[i], this->rate);
+  }
+};
+
 }  // namespace binade::backend::cuda
