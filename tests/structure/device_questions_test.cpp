@@ -9,10 +9,11 @@ namespace {
 
 // What is about devices themselves: names, codes and places of them, messages and measurements.
 const std::vector<std::string> about_devices = {
-    "bench/gemm.cpp",                      // cases that only GPUs have
-    "c/handles.cpp",                       // codes of the C interface
-    "ops/dlpack.cpp",                      // codes of DLPack
-    "optim/optimizer.cpp",                 // optimizers without kernels there
+    "bench/gemm.cpp",       // cases that only GPUs have
+    "c/handles.cpp",        // codes of the C interface
+    "ops/dlpack.cpp",       // codes of DLPack
+    "optim/optimizer.cpp",  // optimizers and options without kernels there
+    "optim/optimizer.cpp",
     "train/config/component_options.cpp",  // whether the machine has it, and the same optimizers
     "train/config/component_options.cpp",
     "train/config/warnings.cpp",  // options without effect

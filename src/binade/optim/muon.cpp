@@ -5,6 +5,7 @@
 #include <map>
 
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/backend/update_rules.h"
 #include "binade/base/error.h"
 #include "binade/ops/elementwise/unary.h"
@@ -125,7 +126,8 @@ void Muon::update(size_t group, std::span<Slot*> slots, const StepControl& contr
     if (!slot->is_elsewhere())
       by_shape[{slot->parameter.size(0), slot->parameter.size(1)}].push_back(slot);
   }
-  const size_t most = slots[0]->parameter.device().is_cuda() ? gpu_batch : 1;
+  const size_t most =
+      backend::capabilities(slots[0]->parameter.device()).is_massively_parallel ? gpu_batch : 1;
   for (const auto& [shape, alike] : by_shape) {
     for (size_t begin = 0; begin < alike.size(); begin += most)
       update_batch(group, std::span(alike).subspan(begin, std::min(most, alike.size() - begin)),

@@ -6,6 +6,7 @@
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -72,8 +73,9 @@ Tensor orthogonalized(const Tensor& x, const NewtonSchulz& options) {
   // The smaller side first, which makes the matmuls smaller.
   const bool is_tall = x.size(-2) > x.size(-1);
   const Tensor start = normalized(is_tall ? contiguous(transpose(x, -2, -1)) : x, options.eps);
-  const Tensor y =
-      x.device().is_cuda() ? iterated_on_gpu(start, options) : iterated(start, options);
+  const Tensor y = backend::capabilities(x.device()).is_massively_parallel
+                       ? iterated_on_gpu(start, options)
+                       : iterated(start, options);
   return is_tall ? transpose(y, -2, -1) : y;
 }
 
