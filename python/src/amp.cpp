@@ -23,7 +23,7 @@ std::string read_recipe_file(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     fail("Recipe", {.argument = "text",
-                    .expected = "delayed, current, row, block, mx or a file, and fields after it",
+                    .expected = amp::recipes::names() + " or a file, and fields after it",
                     .found = "'" + path + "'"});
   return io::read_text(path, "recipe", 1 << 20);
 }

@@ -29,7 +29,7 @@ struct Result {
 
 Result by_engine(const Tensor& x, const Request& request, DType dtype) {
   const amp::TensorRecipe recipe{
-      .format = amp::format_of(dtype),
+      .format = format_of(dtype),
       .group = request.group,
       .scale = request.is_mx() ? formats::spec::e8m0 : formats::spec::f32,
       .rule = request.rule,
@@ -191,28 +191,16 @@ const amp::TensorRecipe& tensor_of(const amp::Recipe& recipe, const std::string&
     fail(
         "quantize",
         {.argument = "recipe", .expected = "one that quantizes the role " + role, .found = "none"});
+  if (tensor->layout().outer)
+    fail("quantize", {.argument = "recipe",
+                      .expected = "one level of scales",
+                      .found = "two in the recipe '" + recipe.name + "'"});
   return *tensor;
 }
 
-constexpr std::pair<amp::ScaleRule, const char*> rules[] = {
-    {amp::ScaleRule::largest, "largest"},
-    {amp::ScaleRule::power_of_two, "power_of_two"},
-    {amp::ScaleRule::mx_floor, "mx_floor"}};
-
-std::string rule_name(amp::ScaleRule rule) {
-  for (const auto& [value, name] : rules) {
-    if (value == rule) return name;
-  }
-  return {};
-}
-
 amp::ScaleRule parse_rule(const std::string& text) {
-  for (const auto& [value, name] : rules) {
-    if (text == name) return value;
-  }
-  fail("quantize", {.argument = "rule",
-                    .expected = "largest, power_of_two or mx_floor",
-                    .found = "'" + text + "'"});
+  if (const auto rule = amp::find_rule(text)) return *rule;
+  fail("quantize", {.argument = "rule", .expected = "a recipe's rule", .found = "'" + text + "'"});
 }
 
 }  // namespace
@@ -238,7 +226,7 @@ void bind_quantize(nb::module_& m) {
             tensor.is_delayed() ? std::optional(tensor.delayed().margin) : std::nullopt;
         return nb::make_tuple(std::string(tensor.format.name),
                               std::pair(tensor.group.rows, tensor.group.columns),
-                              rule_name(tensor.rule), tensor.eps, margin);
+                              std::string(amp::name(tensor.rule)), tensor.eps, margin);
       },
       "recipe"_a, "role"_a);
 }

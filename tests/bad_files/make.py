@@ -404,7 +404,7 @@ def toml():
 
     tm("recipe_is_a_number", "[precision]\nrecipe = 3\n", "line 2", "[precision] recipe", "the text of a recipe, found 3")
     tm("recipe_is_a_table", "[precision.recipe]\nbase = 'row'\n", "[precision] recipe", "found a table")
-    rc("unknown", "late", "delayed, current, row, block, mx or a file", 'found "late"')
+    rc("unknown", "late", "delayed, current, row, block, mx", 'found "late"')
     rc("of_nothing", "", "recipe")
     rc("file_absent", "no/such.toml, head = true", "no/such.toml")
     rc("unknown_field", "row, histroy = 4", "histroy", "one of the fields")
@@ -424,7 +424,7 @@ def toml():
     rc("eps_nan", "row, eps = nan", "input.eps", "at least 0, found nan")
     rc("source_unknown", 'row, input.source = "late"', "input.source", "current, delayed or constant")
     rc("source_constant", 'row, input.source = "constant"', "input.source", "current or delayed, found constant")
-    rc("rule_unknown", 'row, weight.rule = "floor"', "weight.rule", "largest, power_of_two or mx_floor")
+    rc("rule_unknown", 'row, weight.rule = "floor"', "weight.rule", "largest, power_of_two, mx_floor")
     rc("scale_of_mx", 'mx, input.scale = "f32"', "input.scale", "e8m0 with the rule mx_floor")
     rc("matmul_unknown", 'row, matmuls = ["agrad"]', "matmuls", "forward, dgrad and wgrad")
     rc("operand_missing", "row, gradient = false", "gradient", "which dgrad reads")

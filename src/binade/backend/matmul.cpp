@@ -100,7 +100,7 @@ void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, Tens
                           ScaleGroup& group, Tensor& result) {
     const TensorView matrix = require_one_matrix(argument, quantized);
     result = Tensor::empty(quantized.shape, DType::f32, on.device);
-    on.quantize.dequantize(matrix, scale, group, require_one_matrix(argument, result));
+    on.quantize.dequantize({matrix, scale, group}, require_one_matrix(argument, result));
     scale = {};
     group = {};
     return TensorView(result);

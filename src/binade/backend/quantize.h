@@ -59,6 +59,29 @@ struct GroupQuantizedOutput {
   TensorView scale_inv;        // f32 [groups]
 };
 
+// A Quantized: see there.
+struct QuantizedView {
+  QuantizedLayout layout;
+  Shape shape;
+  TensorView data, scale_inv;
+  TensorView outer_inv = {};
+
+  explicit QuantizedView(const Quantized& q)
+      : layout(q.layout),
+        shape(q.shape),
+        data(q.data),
+        scale_inv(q.scale_inv),
+        outer_inv(q.outer_inv) {}
+  // Data in a type of its own, with one level of scales: f32, or e8m0 in u8.
+  QuantizedView(TensorView data, TensorView scale_inv, ScaleGroup group)
+      : layout{.format = format_of(data.dtype),
+               .group = group,
+               .scale = scale_inv.dtype == DType::u8 ? formats::spec::e8m0 : formats::spec::f32},
+        shape(data.shape),
+        data(data),
+        scale_inv(scale_inv) {}
+};
+
 // The operands of norm.forward's y: y = (x - mean) * rstd * weight + bias, rounded to `dtype`.
 struct NormOperands {
   TensorView x;  // its sum if a residual was added
@@ -117,10 +140,12 @@ struct QuantizeKernels {
   // Each group's scale is max / amax by the rule, or 1 if amax is 0 or non-finite.
   void (*quantize_groups)(TensorView x, const GroupQuantizedOutput& out);
   // Groups of 32 along rows with e8m0 scales (u8): scale_inv has the exponent floor(log2(amax))
-  // minus the format's largest exponent. A group with a non-finite element becomes NaN.
-  void (*quantize_mx)(TensorView x, TensorView data, TensorView scale_inv);
-  // x = data * scale_inv of its group (f32, or e8m0 in u8).
-  void (*dequantize)(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
+  // minus the format's largest exponent. A group with a non-finite element becomes NaN. GPUs write
+  // e4m3 and e5m2 alone.
+  void (*quantize_mx)(TensorView x, const QuantizedView& out);
+  // x = data * scale_inv of its group * outer_inv of its outer group. GPUs read e4m3 and e5m2 with
+  // one level of scales, f32 or e8m0.
+  void (*dequantize)(const QuantizedView& q, TensorView x);
   // pending = max(pending, amax), or dropped (i32 [1]) + 1 if amax is non-finite. A step's first
   // quantization may have raised `pending` itself: if that is non-finite, it becomes 0 and is
   // counted as dropped, also without an `amax`.

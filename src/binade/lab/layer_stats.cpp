@@ -247,7 +247,8 @@ LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::stri
 
 Tensor LayerStatistics::rounded(const Operand& operand, const amp::Recipe& recipe) {
   amp::TensorRecipe tensor = recipe[operand.role];
-  if (tensor.is_per_tensor()) return dequantize(quantize(operand.x, operand.scale, tensor.dtype()));
+  if (tensor.is_per_tensor())
+    return dequantize(quantize(operand.x, operand.scale, stored_type(tensor.format)));
   tensor.group.rows = 1;  // rows of a sample are not neighbors
   return dequantize(quantize(operand.x, tensor));
 }

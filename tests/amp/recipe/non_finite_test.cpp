@@ -25,11 +25,13 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-std::vector<amp::Recipe> all_recipes() {
+// Those that the device can run, and the same in e4m3 alone.
+std::vector<amp::Recipe> all_recipes(Device device) {
   std::vector<amp::Recipe> recipes;
   for (const amp::Recipe* recipe : amp::recipes::all()) {
-    recipes.push_back(*recipe);
-    recipes.push_back(amp::parse_recipe(recipe->name + ", format = \"e4m3\""));
+    const bool has_8_bits = (*recipe)[amp::Role::input].format.bits() == 8;
+    if (has_8_bits || !device.is_cuda()) recipes.push_back(*recipe);
+    if (has_8_bits) recipes.push_back(amp::parse_recipe(recipe->name + ", format = \"e4m3\""));
   }
   return recipes;
 }
@@ -82,7 +84,7 @@ TEST(NonFiniteGpu, StaysSo) {
 }
 
 void expect_results_show_it(Device device) {
-  for (const amp::Recipe& recipe : all_recipes()) {
+  for (const amp::Recipe& recipe : all_recipes(device)) {
     for (const double special : {infinite, -infinite, std::nan("")}) {
       SCOPED_TRACE(amp::to_text(recipe) + " " + std::to_string(special));
       nn::init::restart(5);
@@ -104,7 +106,7 @@ TEST(NonFiniteGpu, InputsShowInTheResult) {
 
 // Layers without a bias, whose gradient would show an infinite by itself.
 void expect_steps_are_skipped(Device device) {
-  for (const amp::Recipe& recipe : all_recipes()) {
+  for (const amp::Recipe& recipe : all_recipes(device)) {
     SCOPED_TRACE(amp::to_text(recipe));
     nn::init::restart(5);
     nn::Linear first({.in = 48, .out = 32, .bias = false}, {device}),

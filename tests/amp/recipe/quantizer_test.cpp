@@ -56,7 +56,7 @@ void roll(amp::ScaleStream& stream, const TensorRecipe& recipe) {
        .dropped = stream.dropped,
        .scale = stream.scale,
        .scale_inv = stream.scale_inv,
-       .max_value = recipe.dtype() == DType::e4m3 ? 448.0 : 57344.0,
+       .max_value = recipe.format == formats::spec::e4m3 ? 448.0 : 57344.0,
        .rule = amp::delayed_rule(recipe)}};
   backend::of(stream.scale).quantize.roll({rolled, 1});
 }
@@ -75,7 +75,7 @@ TEST_P(DelayedGolden, ScalesHistoriesAndBytesOfThirtySteps) {
     const Tensor bytes = golden().load(prefix + "data"),
                  dropped = golden().load(prefix + "dropped");
     const TensorRecipe recipe{
-        .format = amp::format_of(stream.dtype),
+        .format = format_of(stream.dtype),
         .source = Delayed{.history = history, .newest = newest, .margin = margin}};
     amp::ScaleStream state;
     state.create(history, Device::cpu());
@@ -122,7 +122,7 @@ TEST(QuantizerGolden, CurrentRowBlockAndMxOfThirtySteps) {
       const Tensor scales = golden().load(
           prefix + (group.recipe.rule == ScaleRule::mx_floor ? "scale" : "scale_inv"));
       TensorRecipe recipe = group.recipe;
-      recipe.format = amp::format_of(stream.dtype);
+      recipe.format = format_of(stream.dtype);
       for (int64_t t = 0; t < inputs.size(0); ++t) {
         SCOPED_TRACE(prefix + " step " + std::to_string(t));
         const Quantized q = quantize(at_step(inputs, t), recipe);
@@ -179,7 +179,8 @@ TEST(Quantizer, ScalesOfEmptyTensorsAreOne) {
           if (recipe[role].is_delayed()) stream.create(16, Device::cpu());
           const Quantized q =
               amp::Quantizer{recipe[role], stream, false, transposes}.quantize(zeros(shape));
-          EXPECT_EQ(q.data.shape(), shape);
+          EXPECT_EQ(q.shape, shape);
+          check_quantized(q);
           EXPECT_EQ(q.transposed.defined(), transposes);
           const Shape of_scales = scale_shape(shape, recipe[role].group);
           EXPECT_EQ(q.scale_inv.shape(), of_scales);

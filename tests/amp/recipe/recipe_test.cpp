@@ -40,9 +40,9 @@ TEST(Recipes, AreThosePublished) {
     SCOPED_TRACE(one.name);
     const Recipe& recipe = one.recipe;
     EXPECT_EQ(recipe.name, one.name);
-    EXPECT_EQ(recipe[Role::input].dtype(), DType::e4m3);
-    EXPECT_EQ(recipe[Role::weight].dtype(), DType::e4m3);
-    EXPECT_EQ(recipe[Role::gradient].dtype(), DType::e5m2);
+    EXPECT_TRUE(recipe[Role::input].format == formats::spec::e4m3);
+    EXPECT_TRUE(recipe[Role::weight].format == formats::spec::e4m3);
+    EXPECT_TRUE(recipe[Role::gradient].format == formats::spec::e5m2);
     EXPECT_EQ(recipe[Role::input].group, one.input);
     EXPECT_EQ(recipe[Role::weight].group, one.weight);
     EXPECT_EQ(recipe[Role::gradient].group, one.gradient);
@@ -103,15 +103,6 @@ TEST(Roles, HaveTheirNames) {
   }
   EXPECT_EQ(layer_roles.size(), 4u);
   EXPECT_EQ(layer_roles.back(), Role::hidden);
-}
-
-TEST(Formats, AreThoseOfTypes) {
-  EXPECT_TRUE(format_of(DType::e4m3) == formats::spec::e4m3);
-  EXPECT_TRUE(format_of(DType::e5m2) == formats::spec::e5m2);
-  EXPECT_EQ(TensorRecipe{.format = formats::spec::e5m2}.dtype(), DType::e5m2);
-  EXPECT_EQ(TensorRecipe{}.dtype(), DType::e4m3);
-  for (const DType other : {DType::f16, DType::f32, DType::u8})
-    EXPECT_THROW(format_of(other), Error);
 }
 
 // Whatever the layers' scales are: one per tensor from its values, and a constant one.
@@ -220,6 +211,16 @@ TEST(RecipeCheck, NamesAFormatThatNoKernelHas) {
       refused_by_check(recipes::row(),
                        [](Recipe& r) { r.tensors[Role::input]->scale = formats::spec::bf16; }),
       "input.scale");
+}
+
+TEST(RecipeCheck, NamesAFormatThatADeviceCannotRun) {
+  for (const Builtin& one : builtins()) EXPECT_NO_THROW(one.recipe.check_device(Device::cuda()));
+  Recipe mixed = recipes::mx();
+  mixed.tensors[Role::gradient]->format = formats::spec::e2m1;
+  EXPECT_NO_THROW(mixed.check());
+  EXPECT_NO_THROW(mixed.check_device(Device::cpu()));
+  EXPECT_NE(test::error_of([&] { mixed.check_device(Device::cuda()); }).find("gradient.format"),
+            std::string::npos);
 }
 
 TEST(RecipeCheck, NamesFieldsThatDoNotGoTogether) {

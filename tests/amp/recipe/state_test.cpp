@@ -76,9 +76,10 @@ TEST(RecipeTraining, EveryRecipeIsCloseToBf16AndNotEqualToIt) {
   };
   const double plain = loss(nullptr);
   for (const Recipe* builtin : amp::recipes::all()) {
+    const bool has_8_bits = (*builtin)[Role::gradient].format.bits() == 8;
     for (const formats::Format& format : {formats::spec::e5m2, formats::spec::e4m3}) {
       Recipe recipe = *builtin;
-      recipe.tensors[Role::gradient]->format = format;
+      if (has_8_bits) recipe.tensors[Role::gradient]->format = format;
       const double value = loss(&recipe);
       EXPECT_NE(value, plain) << recipe.name;
       EXPECT_NEAR(value, plain, 0.02 * plain) << recipe.name;

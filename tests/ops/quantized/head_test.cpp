@@ -91,7 +91,7 @@ TEST(QuantizedHead, QuantizesTheGradientsOfLogits) {
   for (const auto& [scale, dtype] :
        {std::pair(0x1p15, DType::e5m2), std::pair(0x1p8, DType::e4m3)}) {
     const HeadCase c;
-    const HeadResult found = c.run(exact_scales(amp::format_of(dtype)));
+    const HeadResult found = c.run(exact_scales(format_of(dtype)));
     const Tensor x = c.x(), weight = c.weight();
     Tensor logits = matmul(x, transpose(weight, 0, 1));
     logits.set_requires_grad();

@@ -14,7 +14,7 @@ namespace {
 // The error of a number in FP8: half a unit in its last place, or half the smallest subnormal,
 // times its group's scale_inv.
 double allowed(double value, double scale_inv, DType dtype) {
-  const formats::Format& format = amp::format_of(dtype);
+  const formats::Format& format = format_of(dtype);
   return std::max(std::abs(value) * format.epsilon() / 2, format.min_subnormal() / 2 * scale_inv) *
          (1 + 1e-6);
 }
@@ -25,8 +25,7 @@ TEST(Quantize, ComesBackWithinHalfAStep) {
     for (const ScaleGroup group :
          {ScaleGroup{0, 0}, ScaleGroup{1, 0}, ScaleGroup{1, 128}, ScaleGroup{128, 128}}) {
       for (const amp::ScaleRule rule : {amp::ScaleRule::largest, amp::ScaleRule::power_of_two}) {
-        const Quantized q =
-            quantize(x, {.format = amp::format_of(dtype), .group = group, .rule = rule});
+        const Quantized q = quantize(x, {.format = format_of(dtype), .group = group, .rule = rule});
         EXPECT_EQ(q.data.dtype(), dtype);
         EXPECT_EQ(q.scale_inv.shape(), scale_shape(x.shape(), group));
         const std::vector<double> values = test::read(x), back = test::read(dequantize(q)),

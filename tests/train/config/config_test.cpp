@@ -375,7 +375,7 @@ TEST(Config, RefusesBadOptions) {
       {{{"steps", "99999999999999999999"}}, "--steps"},
       {{{"lr", "nan"}}, "--lr: expected a number from 0 to 100, found nan"},
       {{{"lr", "1e999"}}, "--lr"},
-      {{{"recipe", "no-such"}}, "delayed, current, row, block, mx or a file, found \"no-such\""},
+      {{{"recipe", "no-such"}}, "or a file, found \"no-such\""},
       {{{"recipe", "row, hidden = true"}}, "hidden"},
       {{{"learning-rate", "1"}},
        "--learning-rate: expected a known option, found none of that name; did you mean --lr?"},

@@ -66,7 +66,7 @@ TEST(EarlierRecipe, DefaultsAreTheDelayedRecipe) {
 // The other scalings ignored the keys of delayed ones.
 TEST(EarlierRecipe, ScalingsAreTheRecipesOfTheirNames) {
   for (const amp::Recipe* recipe : amp::recipes::all()) {
-    if (recipe->is_delayed()) continue;
+    if (recipe->is_delayed() || recipe->name.ends_with("fp4")) continue;  // the later ones
     const std::string toml = "[precision]\nprecision = \"fp8\"\nfp8_scaling = \"" + recipe->name +
                              "\"\nfp8_history = 7\nfp8_margin = 2\nfp8_hidden = true\n";
     EXPECT_EQ(recipes_of(toml).recipe, *recipe);

@@ -5,6 +5,7 @@
 namespace binade::amp {
 
 LayerFacts facts_of(const Recipe& recipe, const LayerUse& use) {
+  recipe.check_device(use.device);
   const Matmuls& matmuls = recipe.matmuls;
   const auto has = [&](Role role) { return recipe.tensors[role].has_value(); };
   LayerFacts facts;

@@ -37,6 +37,7 @@ struct LayerFacts {
   bool stores_result = false;
 };
 
+// Fails if the device cannot run the recipe.
 LayerFacts facts_of(const Recipe& recipe, const LayerUse& use);
 
 }  // namespace binade::amp

@@ -14,6 +14,13 @@ Tensor filled_state(const Shape& shape, double value, DType dtype, Device device
   return x;
 }
 
+// Scales of 1 for a matrix without elements.
+void fill_scales(const Quantized& q) {
+  const auto& fill = backend::of(q.scale_inv).elementwise.fill;
+  if (q.scale_inv.numel() > 0) fill(q.scale_inv, 1);
+  if (q.outer_inv.defined()) fill(q.outer_inv, 1);
+}
+
 }  // namespace
 
 void ScaleStream::create(int length, Device device) {
@@ -38,8 +45,13 @@ backend::DelayedRule delayed_rule(const TensorRecipe& recipe) {
 }
 
 Quantized Quantizer::allocate(const Shape& shape, Device device) const {
-  Quantized result{Tensor::empty(shape, recipe.dtype(), device), {}, recipe.group};
-  if (transposes) result.transposed = Tensor::empty({shape[1], shape[0]}, recipe.dtype(), device);
+  const QuantizedLayout layout = recipe.layout();
+  const DType dtype = stored_type(layout.format);
+  Quantized result{.layout = layout,
+                   .shape = shape,
+                   .data = Tensor::empty(stored_shape(shape, layout.format), dtype, device),
+                   .scale_inv = {}};
+  if (transposes) result.transposed = Tensor::empty({shape[1], shape[0]}, dtype, device);
   return result;
 }
 
@@ -77,17 +89,19 @@ Quantized Quantizer::quantize(const Tensor& x) const {
       kernels.quantize.quantize(x, out);
     });
   } else {
-    const bool mx = recipe.rule == ScaleRule::mx_floor;
     result = allocate(x.shape(), x.device());
-    result.scale_inv = Tensor::empty(scale_shape(x.shape(), result.group),
-                                     mx ? DType::u8 : DType::f32, x.device());
-    if (x.numel() == 0) {
-      kernels.elementwise.fill(result.scale_inv, 1);  // no kernel runs to write them
-    } else if (mx) {
-      kernels.quantize.quantize_mx(x, result.data, result.scale_inv);
+    result.scale_inv =
+        Tensor::empty(scale_shape(x.shape(), recipe.group), stored_type(recipe.scale), x.device());
+    if (result.layout.outer)
+      result.outer_inv =
+          Tensor::empty(scale_shape(x.shape(), *result.layout.outer), DType::f32, x.device());
+    if (x.numel() == 0) {  // no kernel runs to write them
+      fill_scales(result);
+    } else if (recipe.rule == ScaleRule::mx_floor) {
+      kernels.quantize.quantize_mx(x, backend::QuantizedView(result));
     } else {
       kernels.quantize.quantize_groups(
-          x, {.group = result.group,
+          x, {.group = recipe.group,
               .rule = {.eps = recipe.eps, .power_of_two = recipe.rule == ScaleRule::power_of_two},
               .data = result.data,
               .transposed = result.transposed,
@@ -100,7 +114,8 @@ Quantized Quantizer::quantize(const Tensor& x) const {
 
 Quantized DroppedQuantized::restored(
     FunctionRef<void(const backend::QuantizedOutput&)> write) const {
-  Quantized result{{}, scale_inv, {}};
+  Quantized result{
+      .layout = {.format = format_of(dtype)}, .shape = shape, .data = {}, .scale_inv = scale_inv};
   const Device device = scale.device();
   if (backend::capabilities(device).needs_transposed_quantized) {
     result.transposed = Tensor::empty({shape[1], shape[0]}, dtype, device);

@@ -36,24 +36,51 @@ void check_delayed(const std::string& role, const TensorRecipe& tensor) {
     refuse_field(role + ".eps", "0 beside a delayed source", fmt::format("{}", tensor.eps));
 }
 
+// The fields that a rule goes with.
+struct RuleNeeds {
+  ScaleRule rule;
+  std::vector<formats::Format> formats;
+  formats::Format scale;
+  bool only_current;  // scales from the tensor itself, without a lower bound
+};
+
+const RuleNeeds& needs_of(ScaleRule rule) {
+  namespace spec = formats::spec;
+  static const RuleNeeds all[] = {
+      {ScaleRule::largest, {spec::e4m3, spec::e5m2}, spec::f32, false},
+      {ScaleRule::power_of_two, {spec::e4m3, spec::e5m2}, spec::f32, false},
+      {ScaleRule::mx_floor, {spec::e4m3, spec::e5m2, spec::e2m1}, spec::e8m0, true}};
+  return *std::find_if(std::begin(all), std::end(all),
+                       [rule](const RuleNeeds& one) { return one.rule == rule; });
+}
+
+std::string format_names(const std::vector<formats::Format>& formats) {
+  std::string text;
+  for (const formats::Format& format : formats)
+    text += (text.empty() ? "" : " or ") + std::string(format.name);
+  return text;
+}
+
 void check_tensor(const std::string& role, const TensorRecipe& tensor) {
-  if (tensor.format != formats::spec::e4m3 && tensor.format != formats::spec::e5m2)
-    refuse_field(role + ".format", "e4m3 or e5m2", tensor.format.name);
+  const RuleNeeds& needs = needs_of(tensor.rule);
+  if (std::find(needs.formats.begin(), needs.formats.end(), tensor.format) == needs.formats.end())
+    refuse_field(role + ".format",
+                 fmt::format("{} with the rule {}", format_names(needs.formats), name(tensor.rule)),
+                 tensor.format.name);
   if (!(tensor.eps >= 0)) refuse_field(role + ".eps", "at least 0", fmt::format("{}", tensor.eps));
   const auto [group_rows, group_columns] = tensor.group;
   if (std::min(group_rows, group_columns) < 0 || std::max(group_rows, group_columns) > max_group)
     refuse_field(role + ".group", fmt::format("sizes from 0, which means all, to {}", max_group),
                  in_words(tensor.group));
-  if (tensor.scale != formats::spec::f32 && tensor.scale != formats::spec::e8m0)
-    refuse_field(role + ".scale", "f32 or e8m0", tensor.scale.name);
-  const bool mx = tensor.rule == ScaleRule::mx_floor;
-  if (mx != (tensor.scale == formats::spec::e8m0))
-    refuse_field(role + ".scale", "e8m0 with the rule mx_floor, f32 with others",
+  if (tensor.scale != needs.scale)
+    refuse_field(role + ".scale",
+                 fmt::format("{} with the rule {}", needs.scale.name, name(tensor.rule)),
                  tensor.scale.name);
-  if (mx && tensor.group != ScaleGroup{1, 32})
+  if (tensor.rule == ScaleRule::mx_floor && tensor.group != ScaleGroup{1, 32})
     refuse_field(role + ".group", "[1, 32] with the rule mx_floor", in_words(tensor.group));
-  if (mx && (tensor.is_delayed() || tensor.eps != 0))
-    refuse_field(role + ".source", "current, without eps, with the rule mx_floor",
+  if (needs.only_current && (tensor.is_delayed() || tensor.eps != 0))
+    refuse_field(role + ".source",
+                 fmt::format("current, without eps, with the rule {}", name(tensor.rule)),
                  tensor.is_delayed() ? "delayed" : "an eps");
   if (tensor.is_delayed()) check_delayed(role, tensor);
 }
@@ -91,6 +118,11 @@ void check_head(const Recipe& recipe) {
   }
 }
 
+// One of 4 bits would lose most gradients of logits with a constant scale.
+const formats::Format& head_gradient_format(const formats::Format& of_layers) {
+  return of_layers.bits() == 8 ? of_layers : formats::spec::e5m2;
+}
+
 // A recipe whose weights, activations and gradients share all but their formats: e4m3, and e5m2 for
 // gradients.
 Recipe hybrid(std::string name, const TensorRecipe& tensor) {
@@ -102,20 +134,28 @@ Recipe hybrid(std::string name, const TensorRecipe& tensor) {
 
 }  // namespace
 
-DType TensorRecipe::dtype() const {
-  return format == formats::spec::e5m2 ? DType::e5m2 : DType::e4m3;
-}
-
-const formats::Format& format_of(DType dtype) {
-  if (dtype == DType::e4m3) return formats::spec::e4m3;
-  if (dtype == DType::e5m2) return formats::spec::e5m2;
-  refuse_field("dtype", "e4m3 or e5m2", std::string(name(dtype)));
+QuantizedLayout TensorRecipe::layout() const {
+  return {.format = format, .group = group, .scale = scale};
 }
 
 void check_current(const TensorRecipe& recipe) {
   check_tensor("recipe", recipe);
   if (!std::holds_alternative<Current>(recipe.source))
     refuse_field("recipe.source", "current", "another");
+}
+
+std::string_view name(ScaleRule rule) {
+  for (const auto& [value, name] : rule_names) {
+    if (value == rule) return name;
+  }
+  return {};
+}
+
+std::optional<ScaleRule> find_rule(std::string_view name) {
+  for (const auto& [value, known] : rule_names) {
+    if (known == name) return value;
+  }
+  return {};
 }
 
 std::string_view name(Role role) { return role_names[static_cast<size_t>(role)]; }
@@ -140,7 +180,7 @@ void Recipe::set_head(bool on) {
     if (!on || !of_layers) continue;
     head = TensorRecipe{};
     if (head_roles[i] == Role::head_gradient)
-      head = {.format = of_layers->format, .source = Constant{}};
+      head = {.format = head_gradient_format(of_layers->format), .source = Constant{}};
   }
 }
 
@@ -178,6 +218,17 @@ void Recipe::check() const {
   check_head(*this);
 }
 
+void Recipe::check_device(Device device) const {
+  if (!device.is_cuda()) return;
+  for (const Role role : all_roles) {
+    if (tensors[role] && stored_type(tensors[role]->format) == DType::u8)
+      fail("recipe", {.argument = std::string(amp::name(role)) + ".format",
+                      .expected = "e4m3 or e5m2 on a GPU",
+                      .found = tensors[role]->format.name,
+                      .hint = "CPUs run it: --device cpu"});
+  }
+}
+
 namespace recipes {
 
 const Recipe& delayed() {
@@ -213,6 +264,12 @@ const Recipe& mx() {
 std::span<const Recipe* const> all() {
   static const Recipe* const list[] = {&delayed(), &current(), &row(), &block(), &mx()};
   return list;
+}
+
+std::string names() {
+  std::string text;
+  for (const Recipe* recipe : all()) text += (text.empty() ? "" : ", ") + recipe->name;
+  return text;
 }
 
 const Recipe* find(std::string_view name) {

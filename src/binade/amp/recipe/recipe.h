@@ -6,11 +6,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "binade/formats/format.h"
-#include "binade/tensor/dtype.h"
+#include "binade/tensor/device.h"
 #include "binade/tensor/quantized.h"
 
 // Low-precision training by recipe. A recipe is a value that says how each tensor of a linear layer
@@ -42,6 +43,15 @@ enum class ScaleRule : uint8_t {
   mx_floor,      // OCP MX: 2^(max exponent - floor(log2(amax)))
 };
 
+// The rules by the names they have in texts.
+inline constexpr std::pair<ScaleRule, std::string_view> rule_names[] = {
+    {ScaleRule::largest, "largest"},
+    {ScaleRule::power_of_two, "power_of_two"},
+    {ScaleRule::mx_floor, "mx_floor"}};
+std::string_view name(ScaleRule rule);
+// The rule called `name`, if there is one.
+std::optional<ScaleRule> find_rule(std::string_view name);
+
 // Bounds that no model reaches.
 inline constexpr int64_t max_group = int64_t{1} << 40, max_blocks = int64_t{1} << 20;
 
@@ -58,13 +68,10 @@ struct TensorRecipe {
   const Delayed& delayed() const { return std::get<Delayed>(source); }
   // Whether one scale serves the whole tensor, so that its data can be read along either axis.
   bool is_per_tensor() const { return group == ScaleGroup{}; }
-  // The type of the quantized data.
-  DType dtype() const;
+  // How the quantized tensor is stored.
+  QuantizedLayout layout() const;
   bool operator==(const TensorRecipe&) const = default;
 };
-
-// The number format of an 8-bit floating type.
-const formats::Format& format_of(DType dtype);
 
 // Fails, naming the field, unless a tensor can be quantized by this recipe with scales from its own
 // values.
@@ -145,6 +152,8 @@ struct Recipe {
 
   // Fails, naming the field, if a number is out of range or fields do not go together.
   void check() const;
+  // Fails, naming the field, if the device has no kernels for a part.
+  void check_device(Device device) const;
 
   bool operator==(const Recipe&) const = default;
 };
@@ -160,6 +169,8 @@ const Recipe& block();    // activations 1x128, weights 128x128, powers of two (
 const Recipe& mx();       // groups of 32 along the reduction axis, e8m0 scales (OCP MX)
 
 std::span<const Recipe* const> all();
+// Their names, for messages: "delayed, current, ...".
+std::string names();
 // The one called `name`, or null.
 const Recipe* find(std::string_view name);
 

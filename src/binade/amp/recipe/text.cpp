@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t max_shown = 80;  // characters of an unknown name in messages
 
-constexpr std::pair<ScaleRule, std::string_view> rule_names[] = {
-    {ScaleRule::largest, "largest"},
-    {ScaleRule::power_of_two, "power_of_two"},
-    {ScaleRule::mx_floor, "mx_floor"}};
 constexpr std::pair<bool Matmuls::*, std::string_view> matmul_names[] = {
     {&Matmuls::forward, "forward"}, {&Matmuls::dgrad, "dgrad"}, {&Matmuls::wgrad, "wgrad"}};
 constexpr Role operands[] = {Role::input, Role::weight, Role::gradient};
@@ -117,6 +113,12 @@ Delayed& delayed_of(TensorRecipe& tensor, const FieldValue& value) {
 int history_of(const FieldValue& value) { return static_cast<int>(value.whole(1, 65536)); }
 int margin_of(const FieldValue& value) { return static_cast<int>(value.whole(-64, 64)); }
 
+std::string joined_names(auto&& all, auto name_of) {
+  std::string text;
+  for (const auto& one : all) text += (text.empty() ? "" : ", ") + std::string(name_of(one));
+  return text;
+}
+
 // The fields of a tensor, in the order in which they are written and read: source before the fields
 // that depend on it.
 struct TensorField {
@@ -137,19 +139,13 @@ constexpr TensorField tensor_fields[] = {
      [](TensorRecipe& t, const FieldValue& value) { t.group = group_of(value); }},
     {"scale", always, [](const TensorRecipe& t) { return toml_string(t.scale.name); },
      [](TensorRecipe& t, const FieldValue& value) { t.scale = format_named(value); }},
-    {"rule", always,
-     [](const TensorRecipe& t) {
-       return toml_string(
-           std::find_if(std::begin(rule_names), std::end(rule_names), [&](const auto& one) {
-             return one.first == t.rule;
-           })->second);
-     },
+    {"rule", always, [](const TensorRecipe& t) { return toml_string(name(t.rule)); },
      [](TensorRecipe& t, const FieldValue& value) {
-       const std::string given = value.text("a text");
-       const auto* found = std::find_if(std::begin(rule_names), std::end(rule_names),
-                                        [&](const auto& one) { return one.second == given; });
-       if (found == std::end(rule_names)) value.refuse("largest, power_of_two or mx_floor");
-       t.rule = found->first;
+       const std::optional<ScaleRule> found = find_rule(value.text("a text"));
+       if (!found)
+         value.refuse("one of " +
+                      joined_names(rule_names, [](const auto& one) { return one.second; }));
+       t.rule = *found;
      }},
     {"eps", always, [](const TensorRecipe& t) { return number_text(t.eps); },
      [](TensorRecipe& t, const FieldValue& value) { t.eps = value.number(); }},
@@ -183,12 +179,6 @@ constexpr TensorField tensor_fields[] = {
      [](TensorRecipe& t, const FieldValue& value) {
        delayed_of(t, value).margin = margin_of(value);
      }}};
-
-std::string joined_names(auto&& all, auto name_of) {
-  std::string text;
-  for (const auto& one : all) text += (text.empty() ? "" : ", ") + std::string(name_of(one));
-  return text;
-}
 
 void set_tensor(std::optional<TensorRecipe>& tensor, const FieldValue& value) {
   const toml::table* table = value.table();
@@ -433,10 +423,9 @@ Recipe from_table(const toml::table& table, const ParseRecipeOptions& options) {
 Recipe base_named(const std::string& name, const ParseRecipeOptions& options) {
   if (const Recipe* recipe = recipes::find(name)) return *recipe;
   if (!options.read_file)
-    fail("recipe",
-         {.argument = "name",
-          .expected = joined_names(recipes::all(), [](const Recipe* one) { return one->name; }),
-          .found = json::in_quotes(shortened(name, max_shown))});
+    fail("recipe", {.argument = "name",
+                    .expected = recipes::names(),
+                    .found = json::in_quotes(shortened(name, max_shown))});
   // A file may start from a built-in recipe only, so that reading ends.
   return from_table(parse_toml(options.read_file(name), {"recipe", name}), {});
 }

@@ -24,7 +24,7 @@ double unscaled_error(double size, DType dtype) {
 }
 
 double scaled_error(double size, DType dtype) {
-  return relative_error(values(size), quantize(values(size), {.format = amp::format_of(dtype)}));
+  return relative_error(values(size), quantize(values(size), {.format = format_of(dtype)}));
 }
 
 }  // namespace

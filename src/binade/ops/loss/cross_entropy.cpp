@@ -139,7 +139,7 @@ struct QuantizedHead {
   QuantizedHead(const amp::Recipe& recipe, const Tensor& x_values, const Tensor& weight_values,
                 Needed needed)
       : fast_accumulation(recipe.fast_accumulation),
-        gradient_type(recipe[amp::Role::head_gradient].dtype()) {
+        gradient_type(stored_type(recipe[amp::Role::head_gradient].format)) {
     const Device device = x_values.device();
     const bool transposes = backend::capabilities(device).needs_transposed_quantized;
     amp::ScaleStream none;  // of delayed scales alone
@@ -158,10 +158,9 @@ struct QuantizedHead {
   Quantized gradients(const Tensor& logits) const {
     const int64_t rows = logits.size(0), columns = logits.size(1);
     const auto pitch = static_cast<int64_t>(size_of(logits.dtype())) * columns;
-    Quantized result{
+    Quantized result = quantized_of(
         Tensor::of_storage(logits.storage(), {rows, columns}, {pitch, 1}, gradient_type),
-        scale_inv,
-        {}};
+        scale_inv);
     if (transposed.defined()) result.transposed = transposed.strided({columns, rows}, {rows, 1}, 0);
     return result;
   }
@@ -246,7 +245,7 @@ struct ChunkedHead {
     }
     if (factors.defined()) kernels.elementwise.fill(factors_of(start, count), 1);
     if (quantized) {
-      quantized_matmul(rowwise({part(quantized->x.data, start, count), quantized->x.scale_inv, {}}),
+      quantized_matmul(rowwise(quantized_rows(quantized->x, start, count)),
                        transposed(rowwise(quantized->weight)), {out, false},
                        {.fast_accumulation = quantized->fast_accumulation});
     } else {

@@ -16,9 +16,31 @@ void run(const ScaledMatrix& a, const ScaledMatrix& b, const TensorView& y,
                                       epilogue);
 }
 
+// Whether a code times the scale of its group is always exact in bf16.
+bool fits_bf16(const QuantizedLayout& layout) {
+  const auto significant = [](const formats::Format& format) { return format.mantissa_bits + 1; };
+  return significant(layout.format) + significant(layout.scale) <= significant(formats::spec::bf16);
+}
+
+// Codes in bytes, which no matmul reads, times their scales. A tensor's scale of a second level
+// stays beside the values, which are exact then if the codes have 4 bits.
+ScaledMatrix dequantized(const Quantized& q) {
+  const memory::CategoryGuard category(memory::Category::workspace);
+  backend::QuantizedView groups(q);
+  const bool beside = q.layout.outer == ScaleGroup{};
+  if (beside) groups.outer_inv = {};
+  const DType dtype = !groups.outer_inv.present && fits_bf16(q.layout) ? DType::bf16 : DType::f32;
+  const Tensor values = Tensor::empty(q.shape, dtype, q.data.device());
+  backend::of(values).quantize.dequantize(groups, values);
+  return {values, beside ? q.outer_inv : Tensor()};
+}
+
 }  // namespace
 
-ScaledMatrix rowwise(const Quantized& q) { return {q.data, q.scale_inv, q.group}; }
+ScaledMatrix rowwise(const Quantized& q) {
+  if (q.data.dtype() == DType::u8) return dequantized(q);
+  return {q.data, q.scale_inv, q.layout.group};
+}
 
 ScaledMatrix columnwise(const Quantized& q) {
   if (!q.transposed.defined()) return rowwise(q);

@@ -16,7 +16,8 @@ struct ScaledMatrix {
   ScaleGroup group = {};
 };
 
-// q for a matmul that reduces along q's rows (the columns of each row).
+// q for a matmul that reduces along q's rows (the columns of each row). Codes in bytes become
+// values.
 ScaledMatrix rowwise(const Quantized& q);
 // q for a matmul that reduces along q's columns. Reads the transposed data if there is any, so that
 // the reduction axis is contiguous.

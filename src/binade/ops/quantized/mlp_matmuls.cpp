@@ -41,7 +41,8 @@ backend::StoredMatrix Hidden::stored() const {
 }
 
 Tensor Hidden::values() const {
-  return is_quantized(data->dtype()) ? dequantize(Quantized{data, scale_inv}, dtype) : data.get();
+  return is_quantized(data->dtype()) ? dequantize(quantized_of(data, scale_inv), dtype)
+                                     : data.get();
 }
 
 std::pair<MlpMatmuls, Tensor> MlpMatmuls::forward(const QuantizedLayer& up,

@@ -67,6 +67,7 @@ void check_device(const Config& config) {
                     .found = std::string(name_in(optimizer_names, config.optimizer)),
                     .hint = "other optimizers run with --device cpu"});
   }
+  recipe_state(config);  // refuses recipes that the device cannot run
   check_device(device);
 }
 
@@ -295,6 +296,9 @@ amp::RecipeState recipe_state(const Config& config) {
     for (const Promotion& one : read_precision_plan(config.precision_plan).current())
       state.overrides[one.module] = one.recipe(config.recipe);
   }
+  if (!state.enabled) return state;
+  state.recipe.check_device(device_of(config));
+  for (const auto& [module, recipe] : state.overrides) recipe.check_device(device_of(config));
   return state;
 }
 

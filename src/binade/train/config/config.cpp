@@ -132,7 +132,7 @@ std::string read_recipe_file(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     fail("recipe", {.argument = "--recipe",
-                    .expected = "delayed, current, row, block, mx or a file",
+                    .expected = amp::recipes::names() + " or a file",
                     .found = json::in_quotes(shortened(path, max_name))});
   return io::read_text(path, "recipe", 1 << 20);
 }

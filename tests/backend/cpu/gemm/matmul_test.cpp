@@ -170,8 +170,7 @@ TEST(CpuMatmul, GroupsOfFp8OperandsAreScaledBeforeTheSum) {
                                          std::pair(ScaleGroup{1, 0}, ScaleGroup{})}) {
     const auto quantized = [](int64_t rows, ScaleGroup group, uint64_t seed) {
       const Tensor x = noise({rows, k}, DType::f32, seed);
-      Quantized q{Tensor::empty(x.shape(), DType::e4m3),
-                  Tensor::empty(scale_shape(x.shape(), group), DType::f32), group};
+      const Quantized q = empty_quantized(x.shape(), {.group = group}, Device::cpu());
       cpu::quantize_kernels.quantize_groups(
           x, {.group = group, .data = q.data, .scale_inv = q.scale_inv});
       return q;
@@ -184,9 +183,9 @@ TEST(CpuMatmul, GroupsOfFp8OperandsAreScaledBeforeTheSum) {
     };
     const Quantized a = quantized(m, group_a, 1), b = quantized(n, group_b, 2);
     const auto values = [](const Quantized& q) {
-      if (q.group == ScaleGroup{}) return q.data;
+      if (q.layout.group == ScaleGroup{}) return q.data;
       const Tensor x = Tensor::empty(q.data.shape(), DType::f32);
-      cpu::quantize_kernels.dequantize(q.data, q.scale_inv, q.group, x);
+      cpu::quantize_kernels.dequantize(QuantizedView(q), x);
       return x;
     };
     Epilogue plain{.beta = 1}, scaled{.beta = 1,

@@ -61,11 +61,12 @@ Tensor uneven(int64_t rows, int64_t columns, uint64_t seed) {
 
 Quantized quantized(const Tensor& x, DType dtype, ScaleGroup group) {
   const bool in_codes = group == ScaleGroup{1, 32};
-  Quantized q{Tensor::empty(x.shape(), dtype),
-              filled(scale_shape(x.shape(), group), in_codes ? DType::u8 : DType::f32, 1), group};
+  const Quantized q = quantized_of(
+      Tensor::empty(x.shape(), dtype),
+      filled(scale_shape(x.shape(), group), in_codes ? DType::u8 : DType::f32, 1), group);
   const QuantizeKernels& kernels = of(x).quantize;
   if (in_codes) {
-    kernels.quantize_mx(x, q.data, q.scale_inv);
+    kernels.quantize_mx(x, QuantizedView(q));
   } else {
     kernels.quantize_groups(x, {.group = group, .data = q.data, .scale_inv = q.scale_inv});
   }

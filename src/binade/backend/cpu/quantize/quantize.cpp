@@ -11,6 +11,7 @@
 #include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/base/parallel.h"
+#include "binade/formats/codes.h"
 #include "binade/formats/convert.h"
 
 namespace binade::backend::cpu {
@@ -183,7 +184,7 @@ void quantize_fused(DType dtype, const QuantizedOutput& out, F compute) {
   });
 }
 
-void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
+void dequantize(const QuantizedView& q, TensorView x);
 
 // The values of rows [top, top + count).
 class StoredRows {
@@ -196,7 +197,7 @@ class StoredRows {
                                                          size_of(x.dtype));
     values_.data = scratch_.get();
     values_.dtype = x.dtype;
-    dequantize(data, x.scale_inv, {}, values_);
+    dequantize({data, x.scale_inv, {}}, values_);
   }
   const TensorView& values() const { return values_; }
 
@@ -298,47 +299,105 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   if (out.transposed.present) transpose(out.data, out.transposed);
 }
 
-void quantize_mx(TensorView x, TensorView data, TensorView scale_inv) {
+// Row `row` of a quantized matrix, before scales.
+void read_stored_row(const QuantizedView& q, int64_t row, float* values) {
+  if (q.data.dtype != DType::u8) return read_row(q.data, row, 0, q.shape[1], values);
+  formats::decode_run(q.layout.format, q.data.as<uint8_t>() + row * q.data.strides[0],
+                      static_cast<size_t>(q.shape[1]), values);
+}
+
+void write_stored_row(const float* values, int64_t row, const QuantizedView& q) {
+  if (q.data.dtype != DType::u8) return write_row(values, q.data, row, 0, q.shape[1]);
+  formats::encode_run(q.layout.format, values, static_cast<size_t>(q.shape[1]),
+                      q.data.as<uint8_t>() + row * q.data.strides[0]);
+}
+
+// Quantizes rows of groups, one after the other: scale_of(amax) is the scale of a group, with the
+// code of scale_inv.
+template <class F>
+void quantize_coded_groups(const TensorView& x, const QuantizedView& out, F scale_of) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
-  const int64_t across = (columns + mx_group - 1) / mx_group;
-  const int max_exponent = max_exponent_of(data.dtype);
-  parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(static_cast<size_t>(columns));
-    for (int64_t row = begin; row < end; ++row) {
-      read_row(x, row, 0, columns, values.data());
-      for (int64_t at = 0; at < across; ++at) {
-        float* group = values.data() + at * mx_group;
-        const int64_t count = std::min(mx_group, columns - at * mx_group);
-        const MxScale scale = mx_scale(row_amax(group, count), max_exponent);
-        scale_inv.as<uint8_t>()[row * across + at] = scale.code;
-        for (int64_t i = 0; i < count; ++i) group[i] = scale.apply(group[i]);
+  const ScaleGroup group = sized_group(x.shape, out.layout.group);
+  const Shape groups = scale_shape(x.shape, out.layout.group);
+  parallel_for(groups[0], std::max<int64_t>(1, 4 / group.rows), [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(group.rows * columns));
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t top = index * group.rows, height = std::min(group.rows, rows - top);
+      for (int64_t row = 0; row < height; ++row)
+        read_row(x, top + row, 0, columns, values.data() + row * columns);
+      for (int64_t at = 0; at < groups[1]; ++at) {
+        const int64_t left = at * group.columns, width = std::min(group.columns, columns - left);
+        float amax = 0;
+        for (int64_t row = 0; row < height; ++row)
+          amax = larger(amax, row_amax(values.data() + row * columns + left, width));
+        const auto scale = scale_of(amax);
+        out.scale_inv.as<uint8_t>()[index * groups[1] + at] = scale.code;
+        for (int64_t row = 0; row < height; ++row) {
+          float* run = values.data() + row * columns + left;
+          for (int64_t i = 0; i < width; ++i) run[i] = scale.apply(run[i]);
+        }
       }
-      write_row(values.data(), data, row, 0, columns);
+      for (int64_t row = 0; row < height; ++row)
+        write_stored_row(values.data() + row * columns, top + row, out);
     }
   });
 }
 
-float scale_inv_at(const TensorView& scale_inv, int64_t index) {
-  return scale_inv.dtype == DType::f32 ? scale_inv_value(scale_inv.as<float>()[index])
-                                       : scale_inv_value(scale_inv.as<uint8_t>()[index]);
+void quantize_mx(TensorView x, const QuantizedView& out) {
+  const int max_exponent = out.layout.format.max_exponent();
+  quantize_coded_groups(x, out, [&](float amax) { return mx_scale(amax, max_exponent); });
 }
 
-void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x) {
-  const int64_t rows = data.shape[0], columns = data.shape[1];
+// One level of scales: f32, or in a format of up to 8 bits.
+class ScaleLevel {
+ public:
+  ScaleLevel(const TensorView& scales, const formats::Format& format, const Shape& matrix,
+             ScaleGroup group)
+      : scales_(scales),
+        format_(format),
+        group_(sized_group(matrix, group)),
+        across_(scale_shape(matrix, group)[1]) {}
+
+  // Multiplies a row's values by their scales.
+  void apply(int64_t row, std::vector<float>& values) const {
+    const auto columns = static_cast<int64_t>(values.size());
+    const std::vector<float> factors = of_row(row);
+    for (int64_t at = 0; at < across_; ++at) {
+      const float factor = factors[static_cast<size_t>(at)];
+      const int64_t stop = std::min(columns, (at + 1) * group_.columns);
+      for (int64_t i = at * group_.columns; i < stop; ++i) values[static_cast<size_t>(i)] *= factor;
+    }
+  }
+
+ private:
+  std::vector<float> of_row(int64_t row) const {
+    const int64_t begin = row / group_.rows * across_;
+    std::vector<float> result(static_cast<size_t>(across_));
+    if (scales_.dtype == DType::f32) {
+      std::copy_n(scales_.as<float>() + begin, across_, result.begin());
+    } else {
+      formats::decode_run(format_, scales_.as<uint8_t>() + begin, result.size(), result.data());
+    }
+    return result;
+  }
+
+  const TensorView& scales_;
+  const formats::Format& format_;
+  ScaleGroup group_;
+  int64_t across_;
+};
+
+void dequantize(const QuantizedView& q, TensorView x) {
+  const int64_t rows = q.shape[0], columns = q.shape[1];
   if (rows == 0 || columns == 0) return;
-  const ScaleGroup sized = sized_group(data.shape, group);
-  const int64_t group_rows = sized.rows, group_columns = sized.columns;
-  const int64_t across = scale_shape(data.shape, group)[1];
+  const ScaleLevel inner(q.scale_inv, q.layout.scale, q.shape, q.layout.group),
+      outer(q.outer_inv, formats::spec::f32, q.shape, q.layout.outer.value_or(ScaleGroup{}));
   parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
-      read_row(data, row, 0, columns, values.data());
-      for (int64_t at = 0; at < across; ++at) {
-        const float factor = scale_inv_at(scale_inv, row / group_rows * across + at);
-        const int64_t stop = std::min(columns, (at + 1) * group_columns);
-        for (int64_t i = at * group_columns; i < stop; ++i)
-          values[static_cast<size_t>(i)] *= factor;
-      }
+      read_stored_row(q, row, values.data());
+      inner.apply(row, values);
+      if (q.outer_inv.present) outer.apply(row, values);
       dispatch_floating("dequantize", x.dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         T* out = x.as<T>() + row * x.strides[0];

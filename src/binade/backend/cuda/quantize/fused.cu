@@ -213,7 +213,7 @@ bool quantize_stored(const StoredMatrix& x, const TensorView& operand, int64_t w
 
 Tensor dequantized(const StoredMatrix& x) {
   const Tensor values = workspace(x.data.shape, x.dtype);
-  dequantize(x.data, x.scale_inv, {}, values);
+  dequantize({x.data, x.scale_inv, {}}, values);
   return values;
 }
 

@@ -185,7 +185,8 @@ void quantize_fine_groups(const TensorView& x, const GroupQuantizedOutput& out) 
          args);
 }
 
-void quantize_mx(TensorView x, TensorView data, TensorView scale_inv) {
+void quantize_mx(TensorView x, const QuantizedView& out) {
+  const TensorView &data = out.data, &scale_inv = out.scale_inv;
   if (x.numel() == 0) return;
   require_types("quantize", x, data);
   const int64_t across = ceil_div(x.shape[1], mx_group);
@@ -201,7 +202,9 @@ void quantize_mx(TensorView x, TensorView data, TensorView scale_inv) {
          args);
 }
 
-void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x) {
+void dequantize(const QuantizedView& q, TensorView x) {
+  const TensorView &data = q.data, &scale_inv = q.scale_inv;
+  const ScaleGroup group = q.layout.group;
   if (data.numel() == 0) return;
   require_types("dequantize", x, data);
   const auto run = [&](auto fp8, auto scale) {

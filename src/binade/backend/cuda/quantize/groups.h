@@ -7,7 +7,7 @@ namespace binade::backend::cuda {
 
 // quantize_groups without transposed data.
 void quantize_fine_groups(const TensorView& x, const GroupQuantizedOutput& out);
-void quantize_mx(TensorView x, TensorView data, TensorView scale_inv);
-void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
+void quantize_mx(TensorView x, const QuantizedView& out);
+void dequantize(const QuantizedView& q, TensorView x);
 
 }  // namespace binade::backend::cuda
