@@ -143,6 +143,9 @@ struct QuantizeKernels {
   // minus the format's largest exponent. A group with a non-finite element becomes NaN. GPUs write
   // e4m3 and e5m2 alone.
   void (*quantize_mx)(TensorView x, const QuantizedView& out);
+  // Groups of any shape with e4m3 scales, and one f32 scale for all, as Transformer Engine computes
+  // NVFP4: see nv_scale. A group with a non-finite element becomes NaN. Null on GPUs.
+  void (*quantize_nvfp4)(TensorView x, const QuantizedView& out);
   // x = data * scale_inv of its group * outer_inv of its outer group. GPUs read e4m3 and e5m2 with
   // one level of scales, f32 or e8m0.
   void (*dequantize)(const QuantizedView& q, TensorView x);

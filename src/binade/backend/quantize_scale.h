@@ -82,6 +82,36 @@ BINADE_HD inline MxScale mx_scale(float amax, int max_exponent) {
           std::ldexp(1.0f, -exponent - half)};
 }
 
+// The scales of NVFP4, by Transformer Engine's formulas in f32. Of the tensor: its largest number
+// becomes the largest code times the largest scale.
+struct NvTensorScale {
+  float scale, scale_inv;
+};
+
+inline NvTensorScale nv_tensor_scale(float amax, float max_value) {
+  const float largest = max_value * static_cast<float>(formats::spec::e4m3.max());
+  const float scale = scale_for(amax, largest, {});
+  return {scale, 1 / scale};
+}
+
+// Of a group: the e4m3 code of scale_inv, relative to the tensor's, and the factor of values.
+struct NvScale {
+  uint8_t code;
+  float factor;
+
+  float apply(float x) const { return x * factor; }
+};
+
+inline NvScale nv_scale(float amax, const NvTensorScale& tensor, float max_value) {
+  using formats::spec::e4m3;
+  if (!finite(amax)) return {static_cast<uint8_t>(e4m3.nan_code()), 0};
+  const uint32_t code =
+      formats::encode<e4m3>(amax * (tensor.scale * (1 / max_value)),
+                            formats::Rounding::nearest_even, formats::Overflow::saturate);
+  const float factor = 1 / (formats::decode<e4m3>(code) * tensor.scale_inv);
+  return {static_cast<uint8_t>(code), finite(factor) ? factor : std::numeric_limits<float>::max()};
+}
+
 // The value of a stored scale_inv.
 BINADE_HD inline float scale_inv_value(float scale_inv) { return scale_inv; }
 BINADE_HD inline float scale_inv_value(uint8_t code) {

@@ -40,7 +40,9 @@ const std::vector<ExpectedFacts>& expected_facts() {
       {recipes::block(), cpu, false, false, false, false, false},
       {recipes::block(), cuda, false, false, false, false, false},
       {recipes::mx(), cpu, false, false, false, false, false},
-      {recipes::mx(), cuda, false, false, false, false, false}};
+      {recipes::mx(), cuda, false, false, false, false, false},
+      {recipes::nvfp4(), cpu, false, false, false, false, false},
+      {recipes::nvfp4(), meta, false, false, false, false, false}};
   return all;
 }
 

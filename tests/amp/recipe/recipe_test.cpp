@@ -23,15 +23,19 @@ struct Builtin {
 };
 
 const std::vector<Builtin>& builtins() {
-  constexpr ScaleGroup tensor{0, 0}, row{1, 0}, line{1, 128}, block{128, 128}, mx{1, 32};
-  constexpr formats::Format f32 = formats::spec::f32, e8m0 = formats::spec::e8m0;
+  constexpr ScaleGroup tensor{0, 0}, row{1, 0}, line{1, 128}, block{128, 128}, mx{1, 32}, nv{1, 16},
+      square{16, 16};
+  constexpr formats::Format f32 = formats::spec::f32, e8m0 = formats::spec::e8m0,
+                            e4m3 = formats::spec::e4m3;
   const Delayed past{.history = 16, .newest = false, .margin = 0};
   static const std::vector<Builtin> all = {
       {recipes::delayed(), "delayed", tensor, tensor, tensor, ScaleRule::largest, f32, past},
       {recipes::current(), "current", tensor, tensor, tensor, ScaleRule::largest, f32, Current{}},
       {recipes::row(), "row", row, row, row, ScaleRule::largest, f32, Current{}},
       {recipes::block(), "block", line, block, line, ScaleRule::power_of_two, f32, Current{}},
-      {recipes::mx(), "mx", mx, mx, mx, ScaleRule::mx_floor, e8m0, Current{}}};
+      {recipes::mx(), "mx", mx, mx, mx, ScaleRule::mx_floor, e8m0, Current{}},
+      {recipes::mxfp4(), "mxfp4", mx, mx, mx, ScaleRule::mx_floor, e8m0, Current{}},
+      {recipes::nvfp4(), "nvfp4", nv, square, nv, ScaleRule::nvfp4, e4m3, Current{}}};
   return all;
 }
 
@@ -40,9 +44,13 @@ TEST(Recipes, AreThosePublished) {
     SCOPED_TRACE(one.name);
     const Recipe& recipe = one.recipe;
     EXPECT_EQ(recipe.name, one.name);
-    EXPECT_TRUE(recipe[Role::input].format == formats::spec::e4m3);
-    EXPECT_TRUE(recipe[Role::weight].format == formats::spec::e4m3);
-    EXPECT_TRUE(recipe[Role::gradient].format == formats::spec::e5m2);
+    const bool has_4_bits = std::string(one.name).ends_with("fp4");
+    const auto format = [&](const formats::Format& otherwise) {
+      return has_4_bits ? formats::spec::e2m1 : otherwise;
+    };
+    EXPECT_TRUE(recipe[Role::input].format == format(formats::spec::e4m3));
+    EXPECT_TRUE(recipe[Role::weight].format == format(formats::spec::e4m3));
+    EXPECT_TRUE(recipe[Role::gradient].format == format(formats::spec::e5m2));
     EXPECT_EQ(recipe[Role::input].group, one.input);
     EXPECT_EQ(recipe[Role::weight].group, one.weight);
     EXPECT_EQ(recipe[Role::gradient].group, one.gradient);
@@ -110,6 +118,7 @@ TEST(SetHead, AddsAndRemovesItsThreeRoles) {
   for (const Builtin& one : builtins()) {
     SCOPED_TRACE(one.name);
     for (const bool hybrid : {true, false}) {
+      if (!hybrid && one.recipe[Role::gradient].format.bits() < 8) continue;
       Recipe recipe = one.recipe;
       if (!hybrid) recipe.tensors[Role::gradient]->format = formats::spec::e4m3;
       EXPECT_FALSE(recipe.has_head());
@@ -213,14 +222,53 @@ TEST(RecipeCheck, NamesAFormatThatNoKernelHas) {
       "input.scale");
 }
 
+TEST(RecipeCheck, NamesTheFormatsAndScalesOfARule) {
+  const Recipe &mx = recipes::mx(), &nvfp4 = recipes::nvfp4();
+  const auto format = [](const formats::Format& value) {
+    return [&](Recipe& r) { r.tensors[Role::weight]->format = value; };
+  };
+  const auto scale = [](const formats::Format& value) {
+    return [&](Recipe& r) { r.tensors[Role::weight]->scale = value; };
+  };
+  EXPECT_EQ(refused_by_check(mx, format(formats::spec::e2m1)), "");
+  EXPECT_EQ(refused_by_check(mx, format(formats::spec::e4m3fnuz)), "weight.format");
+  EXPECT_EQ(refused_by_check(nvfp4, format(formats::spec::e4m3)), "weight.format");
+  EXPECT_EQ(refused_by_check(mx, scale(formats::spec::e4m3)), "weight.scale");
+  EXPECT_EQ(refused_by_check(nvfp4, scale(formats::spec::f32)), "weight.scale");
+  EXPECT_EQ(refused_by_check(nvfp4, scale(formats::spec::e8m0)), "weight.scale");
+  EXPECT_EQ(refused_by_check(recipes::row(), scale(formats::spec::e4m3)), "weight.scale");
+  const auto weight = [](auto change) {
+    return [change](Recipe& r) { change(*r.tensors[Role::weight]); };
+  };
+  EXPECT_EQ(refused_by_check(nvfp4, weight([](TensorRecipe& w) { w.eps = 1; })), "weight.source");
+  EXPECT_EQ(refused_by_check(nvfp4, weight([](TensorRecipe& w) { w.source = Delayed{}; })),
+            "weight.source");
+  EXPECT_EQ(refused_by_check(nvfp4, weight([](TensorRecipe& w) { w.group = {3, 7}; })), "");
+}
+
 TEST(RecipeCheck, NamesAFormatThatADeviceCannotRun) {
-  for (const Builtin& one : builtins()) EXPECT_NO_THROW(one.recipe.check_device(Device::cuda()));
+  for (const Builtin& one : builtins()) {
+    const std::string error = test::error_of([&] { one.recipe.check_device(Device::cuda()); });
+    EXPECT_EQ(
+        error.find("input.format: expected e4m3 or e5m2 on a GPU, found e2m1") != std::string::npos,
+        std::string(one.name).ends_with("fp4"))
+        << error;
+    EXPECT_NO_THROW(one.recipe.check_device(Device::cpu()));
+    EXPECT_NO_THROW(one.recipe.check_device(Device::meta()));
+  }
   Recipe mixed = recipes::mx();
   mixed.tensors[Role::gradient]->format = formats::spec::e2m1;
-  EXPECT_NO_THROW(mixed.check());
-  EXPECT_NO_THROW(mixed.check_device(Device::cpu()));
   EXPECT_NE(test::error_of([&] { mixed.check_device(Device::cuda()); }).find("gradient.format"),
             std::string::npos);
+}
+
+// The head's gradients would be lost in 4 bits.
+TEST(Recipes, OfFourBitsHaveAnEightBitHead) {
+  Recipe recipe = recipes::nvfp4();
+  recipe.set_head(true);
+  EXPECT_NO_THROW(recipe.check());
+  EXPECT_TRUE(recipe[Role::head_input].format == formats::spec::e4m3);
+  EXPECT_TRUE(recipe[Role::head_gradient].format == formats::spec::e5m2);
 }
 
 TEST(RecipeCheck, NamesFieldsThatDoNotGoTogether) {

@@ -220,7 +220,7 @@ class RandomRecipes {
   double eps() { return pick<double>({0, 0, 1e-12, 0.1, 3, 1e300}); }
   TensorRecipe tensor() {
     TensorRecipe result{.format = one_in(2) ? formats::spec::e4m3 : formats::spec::e5m2};
-    const size_t kind = below(3);
+    const size_t kind = below(4);
     if (kind == 0) {
       result.rule = rule();
       result.source = delayed();
@@ -228,10 +228,16 @@ class RandomRecipes {
       result.group = pick<ScaleGroup>({{0, 0}, {1, 0}, {0, 1}, {1, 128}, {128, 128}, {3, 7}});
       result.rule = rule();
       result.eps = eps();
-    } else {
+    } else if (kind == 2) {
       result.group = {1, 32};
       result.scale = formats::spec::e8m0;
       result.rule = ScaleRule::mx_floor;
+      if (one_in(3)) result.format = formats::spec::e2m1;
+    } else {
+      result.format = formats::spec::e2m1;
+      result.group = pick<ScaleGroup>({{1, 16}, {16, 16}, {3, 7}});
+      result.scale = formats::spec::e4m3;
+      result.rule = ScaleRule::nvfp4;
     }
     return result;
   }

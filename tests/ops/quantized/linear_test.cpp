@@ -130,9 +130,11 @@ constexpr Sizes all_sizes[] = {
 
 // Each operand is quantized along the reduction axis of its matmul.
 TEST(QuantizedLinear, FinerScalesMultiplyTheValuesTheyRepresent) {
+  std::vector<amp::Recipe> recipes = finer_recipes();
+  recipes.insert(recipes.end(), {amp::recipes::mxfp4(), amp::recipes::nvfp4()});
   for (const Sizes& s : all_sizes) {
     const LinearResults sizes = magnitudes(s);
-    for (const amp::Recipe& recipe : finer_recipes()) {
+    for (const amp::Recipe& recipe : recipes) {
       const LinearResults expected = products(s, false, [&](const Tensor& x, amp::Role role) {
         return dequantize(quantize(x, recipe[role]));
       });

@@ -99,6 +99,8 @@ Quantized Quantizer::quantize(const Tensor& x) const {
       fill_scales(result);
     } else if (recipe.rule == ScaleRule::mx_floor) {
       kernels.quantize.quantize_mx(x, backend::QuantizedView(result));
+    } else if (recipe.rule == ScaleRule::nvfp4) {
+      kernels.quantize.quantize_nvfp4(x, backend::QuantizedView(result));
     } else {
       kernels.quantize.quantize_groups(
           x, {.group = recipe.group,

@@ -49,7 +49,8 @@ const RuleNeeds& needs_of(ScaleRule rule) {
   static const RuleNeeds all[] = {
       {ScaleRule::largest, {spec::e4m3, spec::e5m2}, spec::f32, false},
       {ScaleRule::power_of_two, {spec::e4m3, spec::e5m2}, spec::f32, false},
-      {ScaleRule::mx_floor, {spec::e4m3, spec::e5m2, spec::e2m1}, spec::e8m0, true}};
+      {ScaleRule::mx_floor, {spec::e4m3, spec::e5m2, spec::e2m1}, spec::e8m0, true},
+      {ScaleRule::nvfp4, {spec::e2m1}, spec::e4m3, true}};
   return *std::find_if(std::begin(all), std::end(all),
                        [rule](const RuleNeeds& one) { return one.rule == rule; });
 }
@@ -132,10 +133,20 @@ Recipe hybrid(std::string name, const TensorRecipe& tensor) {
   return recipe;
 }
 
+// A recipe whose operands are all e2m1.
+Recipe in_four_bits(std::string name, TensorRecipe tensor) {
+  tensor.format = formats::spec::e2m1;
+  Recipe recipe{.name = std::move(name)};
+  for (const Role role : operand_roles) recipe.tensors[role] = tensor;
+  return recipe;
+}
+
 }  // namespace
 
 QuantizedLayout TensorRecipe::layout() const {
-  return {.format = format, .group = group, .scale = scale};
+  QuantizedLayout layout{.format = format, .group = group, .scale = scale};
+  if (rule == ScaleRule::nvfp4) layout.outer = ScaleGroup{};
+  return layout;
 }
 
 void check_current(const TensorRecipe& recipe) {
@@ -261,8 +272,24 @@ const Recipe& mx() {
   return recipe;
 }
 
+const Recipe& mxfp4() {
+  static const Recipe recipe = in_four_bits("mxfp4", mx()[Role::input]);
+  return recipe;
+}
+
+const Recipe& nvfp4() {
+  static const Recipe recipe = [] {
+    Recipe groups = in_four_bits(
+        "nvfp4", {.group = {1, 16}, .scale = formats::spec::e4m3, .rule = ScaleRule::nvfp4});
+    groups.tensors[Role::weight]->group = {16, 16};
+    return groups;
+  }();
+  return recipe;
+}
+
 std::span<const Recipe* const> all() {
-  static const Recipe* const list[] = {&delayed(), &current(), &row(), &block(), &mx()};
+  static const Recipe* const list[] = {&delayed(), &current(), &row(),  &block(),
+                                       &mx(),      &mxfp4(),   &nvfp4()};
   return list;
 }
 

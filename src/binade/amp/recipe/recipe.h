@@ -41,13 +41,15 @@ enum class ScaleRule : uint8_t {
   largest,       // max / amax
   power_of_two,  // the same, rounded down to a power of two
   mx_floor,      // OCP MX: 2^(max exponent - floor(log2(amax)))
+  nvfp4,         // of e4m3, relative to a scale of the tensor in f32 (Transformer Engine)
 };
 
 // The rules by the names they have in texts.
 inline constexpr std::pair<ScaleRule, std::string_view> rule_names[] = {
     {ScaleRule::largest, "largest"},
     {ScaleRule::power_of_two, "power_of_two"},
-    {ScaleRule::mx_floor, "mx_floor"}};
+    {ScaleRule::mx_floor, "mx_floor"},
+    {ScaleRule::nvfp4, "nvfp4"}};
 std::string_view name(ScaleRule rule);
 // The rule called `name`, if there is one.
 std::optional<ScaleRule> find_rule(std::string_view name);
@@ -59,7 +61,7 @@ inline constexpr int64_t max_group = int64_t{1} << 40, max_blocks = int64_t{1} <
 struct TensorRecipe {
   formats::Format format = formats::spec::e4m3;
   ScaleGroup group = {};                       // one scale per tensor by default
-  formats::Format scale = formats::spec::f32;  // of the scales: f32 or e8m0
+  formats::Format scale = formats::spec::f32;  // of the scales: f32, e8m0 or e4m3
   ScaleRule rule = ScaleRule::largest;
   double eps = 0;  // lower bound of amax
   ScaleSource source = Current{};
@@ -167,6 +169,10 @@ const Recipe& current();  // one scale per tensor, from the tensor itself
 const Recipe& row();      // one scale per row of each operand
 const Recipe& block();    // activations 1x128, weights 128x128, powers of two (DeepSeek-V3)
 const Recipe& mx();       // groups of 32 along the reduction axis, e8m0 scales (OCP MX)
+const Recipe& mxfp4();    // the same in 4 bits
+// 4 bits in groups of 16 along the reduction axis, of weights 16x16: e4m3 scales of groups and an
+// f32 scale of the tensor (Transformer Engine's NVFP4, rounded to nearest and without transforms)
+const Recipe& nvfp4();
 
 std::span<const Recipe* const> all();
 // Their names, for messages: "delayed, current, ...".

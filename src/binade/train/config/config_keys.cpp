@@ -108,9 +108,8 @@ constexpr Key all_keys[] = {
      "Type of the gradients of blocks' matrices with bf16 parameters; bf16: rounded once, after "
      "f32 sums"},
     {"precision", "recipe", RecipeText{&C::recipe},
-     "How precision fp8 quantizes, and which layers: delayed, current, row, block, mx or a file, "
-     "and "
-     "fields that differ: 'delayed, history = 1024, head = true'"},
+     "How precision fp8 quantizes, and which layers: delayed, current, row, block, mx, mxfp4, "
+     "nvfp4 or a file, and fields that differ: 'delayed, history = 1024, head = true'"},
     {"precision", "auto_precision", Switch{&C::auto_precision},
      "Move matmuls that the recipe harms to finer scales or bf16 and back, and write the plan of "
      "it"},

@@ -348,6 +348,15 @@ void quantize_mx(TensorView x, const QuantizedView& out) {
   quantize_coded_groups(x, out, [&](float amax) { return mx_scale(amax, max_exponent); });
 }
 
+void quantize_nvfp4(TensorView x, const QuantizedView& out) {
+  const auto max_value = static_cast<float>(out.layout.format.max());
+  auto* outer_inv = out.outer_inv.as<float>();
+  amax(x, out.outer_inv);
+  const NvTensorScale tensor = nv_tensor_scale(*outer_inv, max_value);
+  *outer_inv = tensor.scale_inv;
+  quantize_coded_groups(x, out, [&](float amax) { return nv_scale(amax, tensor, max_value); });
+}
+
 // One level of scales: f32, or in a format of up to 8 bits.
 class ScaleLevel {
  public:
@@ -447,6 +456,7 @@ const QuantizeKernels quantize_kernels{.amax = amax,
                                        .quantize_rope = quantize_rope,
                                        .quantize_groups = quantize_groups,
                                        .quantize_mx = quantize_mx,
+                                       .quantize_nvfp4 = quantize_nvfp4,
                                        .dequantize = dequantize,
                                        .record_amax = record_amax,
                                        .roll = roll};

@@ -263,6 +263,7 @@ const QuantizeKernels quantize_kernels{.amax = amax,
                                        .quantize_rope = quantize_rope,
                                        .quantize_groups = quantize_groups,
                                        .quantize_mx = quantize_mx,
+                                       .quantize_nvfp4 = nullptr,
                                        .dequantize = dequantize,
                                        .record_amax = record_amax,
                                        .roll = roll};
