@@ -143,6 +143,56 @@ TEST_F(RanksMpi, MuonWritesTheFilesOfOneProcess) {
   }
 }
 
+// A file of one's own in place of a built-in recipe: it trains, exports its plan, stops and resumes
+// with the bits of a run that did not, on any number of ranks, and is not needed again.
+TEST_F(RanksMpi, ARecipeOfOnesOwnIsAsGoodAsABuiltInOne) {
+  const fs::path file = folder_ / "mine.toml";
+  // Gradients that vanish in all layers but the last block's, which auto-precision must notice.
+  std::ofstream(file) << R"(base = "delayed"
+name = "mine"
+skip_last = 1
+exclude = ["blocks.0.mlp.up"]
+[gradient]
+format = "e4m3"
+history = 4
+margin = 40
+[weight]
+format = "e2m1"
+group = [1, 16]
+scale = "e4m3"
+rule = "nvfp4"
+source = "current"
+)";
+  const std::string options = changed(ranks_run, "--layer-stats", "1");
+  const std::string recipe = "--recipe " + quoted(file.string() + ", input.history = 3") + " ";
+  const fs::path alone = trained("alone", 1, options + recipe + "--auto-precision");
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  const std::string config = read(alone / "config.toml");
+  EXPECT_THAT(config, HasSubstr("name = \\\"mine\\\""));
+  EXPECT_THAT(config, HasSubstr("delayed, history = 3"));
+  EXPECT_THAT(config, Not(HasSubstr("mine.toml")));
+  const std::string plan = read(alone / "precision_plan.json");
+  EXPECT_THAT(plan, HasSubstr("\"blocks.0.attention.out\""));
+  EXPECT_THAT(plan, Not(HasSubstr("blocks.0.mlp.up"))) << "it is excluded";
+  EXPECT_THAT(plan, Not(HasSubstr("blocks.1"))) << "it is skipped";
+  const std::string planned =
+      "--precision-plan " + quoted((alone / "precision_plan.json").string());
+  const auto with_plan = metrics_of(trained("planned", 1, options + recipe + planned));
+  EXPECT_EQ(outcome_.status, 0) << outcome_.err;
+  EXPECT_NE(with_plan, metrics_of(alone)) << "moved layers count from the first step";
+
+  const fs::path run = trained("many", 2, options + recipe + "--auto-precision");
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  expect_same_files(run, alone, {"step-3", "step-6"});
+  EXPECT_EQ(read(run / "precision_plan.json"), plan);
+  fs::remove(file);
+  fs::remove_all(run / "checkpoints" / "step-6");
+  trained("many", 3, "train --resume --start-over --out run --quiet");
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  expect_same_files(run, alone, {"step-6"});
+  EXPECT_EQ(read(run / "precision_plan.json"), plan);
+}
+
 TEST_F(RanksMpi, ResumeACheckpointOfAnotherNumberOfRanks) {
   const std::string fp8 = ranks_run + std::string("--recipe 'delayed, history = 3' ");
   const fs::path alone = trained("alone", 1, fp8);

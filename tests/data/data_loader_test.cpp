@@ -294,7 +294,7 @@ TEST(DataLoader, PreparesSamplesInTheStateThatItWasMadeIn) {
     for (const Sample& batch : *loader) {
       const double expected[] = {41, 1, 4, 0};
       for (size_t i = 0; i < 4; ++i)
-        EXPECT_THAT(to_vector(batch[i + 1]), testing::Each(expected[i])) << workers << " workers";
+        EXPECT_THAT(to_vector(batch[i + 1]), ::testing::Each(expected[i])) << workers << " workers";
       samples += batch[0].numel();
     }
     EXPECT_EQ(samples, 5);

@@ -1,4 +1,5 @@
 // Run by mpirun in the tests of ranks: one scenario, named by the first argument.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,12 +9,17 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "binade/amp/autocast.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/random.h"
+#include "binade/nn/init.h"
 #include "binade/nn/language_model.h"
 #include "binade/nn/linear.h"
+#include "binade/nn/sequential.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -199,6 +205,36 @@ void language(const Ranks& ranks, int stage, DType dtype, bool recompute, bool s
     std::printf("%s %lx\n", name.c_str(), static_cast<unsigned long>(hash_of(tensor)));
 }
 
+// Layers without a bias under f16 and a recipe. One micro-batch of a step, which one rank runs, has
+// gradients that are infinite in f16 until the loss scale has fallen; those of the others are
+// small. Every rank says of each step whether it was applied, and its loss scale.
+void infinite(const Ranks& ranks, const std::string& recipe) {
+  nn::init::restart(5);
+  nn::Sequential model{
+      std::make_unique<nn::Linear>(nn::LinearConfig{.in = 48, .out = 32, .bias = false}),
+      std::make_unique<nn::Linear>(nn::LinearConfig{.in = 32, .out = 48, .bias = false})};
+  const Partition partition(model.parameters(), ranks->size(), {}, 1);
+  optim::AdamW optimizer(model.parameters(),
+                         {.lr = 1e-3, .master = {.parts = partition.parts(ranks->rank())}});
+  amp::GradScaler scaler({.init_scale = 0x1p24});
+  Sharded sharded(model, optimizer, ranks, partition, {.micro_batches = 5});
+  for (int step = 0; step < 14; ++step) {
+    const ShardedStep done = sharded.step(scaler, 0, [&](int64_t micro) {
+      const amp::Autocast cast(DType::f16);
+      const amp::QuantizedAutocast quantized(amp::parse_recipe(recipe));
+      const Tensor x = randn({8, 48}, {2, static_cast<uint64_t>(step * 5 + micro)});
+      return sum(model(x)) * (micro == 1 ? 1.0 : 0x1p-14);
+    });
+    const std::string own = fmt::format("{} {}", done.applied, scaler.get_scale());
+    for (const std::string& other : ranks->all_gather_text("step", own))
+      if (other != own) std::printf("%s and %s\n", own.c_str(), other.c_str());
+    if (ranks->rank() == 0) std::printf("%s\n", own.c_str());
+  }
+  if (ranks->rank() != 0) return;
+  for (const auto& [name, tensor] : model.state_dict())
+    std::printf("%s %lx\n", name.c_str(), static_cast<unsigned long>(hash_of(tensor)));
+}
+
 // Steps of a GPT-2 on a GPU in one process, without ranks and as one rank with NCCL, by turns:
 // prints the medians of both and the waits for the GPU.
 void speed(const std::string& precision, const std::string& graph) {
@@ -334,6 +370,7 @@ int main(int argc, char** argv) {
                                 : binade::DType::f16,
                std::string(argv[4]) == "recompute", argc > 5 && std::string(argv[5]) == "split");
     }
+    if (scenario == "infinite") infinite(ranks, argv[2]);
     if (scenario == "speed") speed(argv[2], argv[3]);
     if (scenario == "agreement") agreement(ranks, std::atoi(argv[2]));
     if (scenario == "fault") fault(ranks, argv[2]);

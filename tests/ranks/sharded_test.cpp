@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "binade/amp/recipe/recipe.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 #include "binade/formats/number.h"
@@ -16,6 +17,8 @@ namespace binade::ranks {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 class ShardedMpi : public MpiTest {};
 
@@ -37,6 +40,19 @@ TEST_F(ShardedMpi, StepsHaveTheSameBitsOnAnyNumberOfRanks) {
   for (const int ranks : {2, 3}) {
     EXPECT_EQ(on_ranks(ranks, "stage1").out, alone) << ranks;
     EXPECT_EQ(on_ranks(ranks, "stage2").out, alone) << ranks;
+  }
+}
+
+// An infinite gradient that one rank meets: all skip the step, and the scale falls until none does.
+TEST_F(ShardedMpi, InfinitiesUnderARecipeSkipTheStepOnAllRanks) {
+  for (const amp::Recipe* recipe : amp::recipes::all()) {
+    SCOPED_TRACE(recipe->name);
+    const std::string alone = on_ranks(1, "infinite " + recipe->name).out;
+    EXPECT_THAT(alone, StartsWith("false 8388608\nfalse 4194304\n"));
+    EXPECT_THAT(alone, HasSubstr("true "));
+    EXPECT_THAT(alone, Not(HasSubstr(" and "))) << "ranks differ";
+    for (const int ranks : {2, 3})
+      EXPECT_EQ(on_ranks(ranks, "infinite " + recipe->name).out, alone);
   }
 }
 

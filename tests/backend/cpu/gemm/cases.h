@@ -12,29 +12,13 @@
 #include "binade/backend/cpu/gemm/gemm.h"
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/formats/number.h"
+#include "binade/tensor/quantized.h"
 
 // Matmuls described by their shape, types, layouts and epilogue, and checked against f64.
 namespace binade::backend::cpu::gemm_cases {
 
 inline constexpr DType floating_types[] = {DType::f64,  DType::f32,  DType::f16,
                                            DType::bf16, DType::e4m3, DType::e5m2};
-
-inline const formats::Format& format_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return formats::spec::f64;
-    case DType::f16:
-      return formats::spec::f16;
-    case DType::bf16:
-      return formats::spec::bf16;
-    case DType::e4m3:
-      return formats::spec::e4m3;
-    case DType::e5m2:
-      return formats::spec::e5m2;
-    default:
-      return formats::spec::f32;
-  }
-}
 
 template <class F>
 auto with_type(DType dtype, F f) {

@@ -111,7 +111,7 @@ TEST_F(CastGpu, QuantizedBytesAreTheCpus) {
                  .scale_inv = make(scale_shape(shape, group), DType::f32)});
           }
           const Tensor mx = make(shape, fp8);
-          kernels.quantize_mx(x, mx, make(scale_shape(shape, {1, 32}), DType::u8));
+          kernels.quantize_mx(x, {mx, make(scale_shape(shape, {1, 32}), DType::u8), {1, 32}});
           return results;
         };
         const std::vector<Tensor> expected = quantize(x),
