@@ -417,7 +417,7 @@ def toml():
     rc("skip_negative", "row, skip_first = -1", "skip_first", "found -1")
     rc("skips_too_many", "row, skip_first = 3, skip_last = 2", "at most the 4 layers, found 5")
     rc("format_unknown", 'row, format = "e9m9"', "format", 'found "e9m9"')
-    rc("format_too_wide", 'row, format = "f32"', "e4m3 or e5m2, found f32")
+    rc("format_too_wide", 'row, format = "f32"', "e4m3 or e5m2 with the rule largest, found f32")
     rc("group_of_one", "row, input.group = [1]", "input.group", "[rows, columns]")
     rc("group_beside_delayed", "delayed, input.group = [1, 0]", "input.group", "beside a delayed source")
     rc("eps_beside_delayed", "delayed, eps = 1e-6", "input.eps", "beside a delayed source")

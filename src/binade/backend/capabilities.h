@@ -20,6 +20,8 @@ struct Capabilities {
   // Matmuls take quantized matrices only if the reduction axis is contiguous, so that matrices read
   // along both axes are stored transposed, too.
   bool needs_transposed_quantized = false;
+  // Kernels quantize to packed codes of any format (tensor/quantized.h), and matmuls take them.
+  bool has_packed_codes = true;
   // The backward computes results of activations again, which costs less than the memory to keep
   // them (unless KeepResults says otherwise).
   bool recomputes_results = false;
@@ -45,6 +47,7 @@ constexpr Capabilities capabilities(Device device) {
       return {.is_asynchronous = true,
               .is_massively_parallel = true,
               .needs_transposed_quantized = true,
+              .has_packed_codes = false,
               .recomputes_results = true,
               .has_sequential_kernels = false,
               .has_collectives = true,
@@ -57,6 +60,7 @@ constexpr Capabilities capabilities(Device device) {
       // What decides about memory.
       return {.is_massively_parallel = true,
               .needs_transposed_quantized = true,
+              .has_packed_codes = false,
               .recomputes_results = true,
               .alignment = 16,
               .autocast_dtype = DType::f16};

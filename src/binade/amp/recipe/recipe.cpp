@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 
 namespace binade::amp {
@@ -230,7 +231,7 @@ void Recipe::check() const {
 }
 
 void Recipe::check_device(Device device) const {
-  if (!device.is_cuda()) return;
+  if (backend::capabilities(device).has_packed_codes) return;
   for (const Role role : all_roles) {
     if (tensors[role] && stored_type(tensors[role]->format) == DType::u8)
       fail("recipe", {.argument = std::string(amp::name(role)) + ".format",

@@ -12,13 +12,29 @@
 #include "binade/backend/cpu/gemm/gemm.h"
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/formats/number.h"
-#include "binade/tensor/quantized.h"
 
 // Matmuls described by their shape, types, layouts and epilogue, and checked against f64.
 namespace binade::backend::cpu::gemm_cases {
 
 inline constexpr DType floating_types[] = {DType::f64,  DType::f32,  DType::f16,
                                            DType::bf16, DType::e4m3, DType::e5m2};
+
+inline const formats::Format& spec_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return formats::spec::f64;
+    case DType::f16:
+      return formats::spec::f16;
+    case DType::bf16:
+      return formats::spec::bf16;
+    case DType::e4m3:
+      return formats::spec::e4m3;
+    case DType::e5m2:
+      return formats::spec::e5m2;
+    default:
+      return formats::spec::f32;
+  }
+}
 
 template <class F>
 auto with_type(DType dtype, F f) {
@@ -153,7 +169,7 @@ struct Case {
   uint32_t seed = 1;
 
   std::string describe() const {
-    const auto name = [](DType dtype) { return std::string(format_of(dtype).name); };
+    const auto name = [](DType dtype) { return std::string(spec_of(dtype).name); };
     return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " " + name(a) +
            "*" + name(b) + "->" + name(c) + " layouts " + std::to_string(a_layout) +
            std::to_string(b_layout) + std::to_string(c_layout) + " alpha " + std::to_string(alpha) +
@@ -209,7 +225,7 @@ inline void check(const Case& t) {
   GemmRun run(t);
   const bool wide = t.a == DType::f64 || t.b == DType::f64;
   const double sum_epsilon = wide ? formats::spec::f64.epsilon() : formats::spec::f32.epsilon();
-  const formats::Format& out = format_of(t.c);
+  const formats::Format& out = spec_of(t.c);
   // gemm rounds to an output format by way of f32 where it summed in f64.
   const double out_epsilon = std::max(out.epsilon(), sum_epsilon);
   const auto limit = [&](double value, double magnitude) {

@@ -41,9 +41,9 @@ void expect_exact(const Skinny& s, DType type, int a_layout, int b_layout, bool 
     for (int64_t j = 0; j < s.n; ++j) {
       double sum = 0;
       for (int64_t p = 0; p < s.k; ++p) sum += a.get(i, p) * b.get(p, j);
-      ASSERT_EQ(c.get(i, j), sum) << s.m << "x" << s.n << "x" << s.k << " " << format_of(type).name
-                                  << " layouts " << a_layout << b_layout << " tf32 " << tf32
-                                  << " at " << i << ", " << j;
+      ASSERT_EQ(c.get(i, j), sum) << s.m << "x" << s.n << "x" << s.k << " "
+                                  << gemm_cases::spec_of(type).name << " layouts " << a_layout
+                                  << b_layout << " tf32 " << tf32 << " at " << i << ", " << j;
     }
   }
 }
