@@ -545,7 +545,7 @@ std::string value_text(const Key& key, const Config& config) {
   return std::visit(
       [&config](const auto& field) -> std::string {
         using T = std::decay_t<decltype(field)>;
-        if constexpr (std::is_same_v<T, Choice>) {
+        if constexpr (std::is_same_v<T, Choice> || std::is_same_v<T, Spelled>) {
           return toml_string(field.get(config));
         } else if constexpr (std::is_same_v<T, Text>) {
           return toml_string(config.*field.member);
@@ -554,8 +554,6 @@ std::string value_text(const Key& key, const Config& config) {
           for (const std::string& one : config.*field.member)
             text += (text.empty() ? "" : ", ") + toml_string(one);
           return "[" + text + "]";
-        } else if constexpr (std::is_same_v<T, Spelled>) {
-          return toml_string(field.get(config));
         } else if constexpr (std::is_same_v<T, RecipeText>) {
           return toml_string(amp::to_text(config.*field.member));
         } else if constexpr (std::is_same_v<T, Real>) {
