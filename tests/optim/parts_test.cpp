@@ -79,7 +79,9 @@ Tensor elements_of(const Tensor& x, const Part& part) {
 }
 
 bool have_same_bits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.bytes() == b.bytes() &&
+  if (a.dtype() != b.dtype() || a.bytes() != b.bytes()) return false;
+  // The data of nothing may be a null pointer.
+  return a.bytes() == 0 ||
          std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.bytes())) == 0;
 }
 
