@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class Commands : public ::testing::Test {
@@ -290,6 +291,17 @@ TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
   }
+}
+
+// As the run would choose them.
+TEST_F(Commands, DryRunSaysWhichActivationsAreKept) {
+  const Outcome outcome = binade("train --dry-run --memory 45MB");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("of 45 MB; activations of 4 blocks: "));
+  EXPECT_THAT(outcome.out, HasSubstr("activations = \"auto\""));
+  EXPECT_THAT(binade("train --dry-run").out, HasSubstr("; all activations kept\n"));
+  EXPECT_THAT(binade("train --dry-run --activations 1").out, Not(HasSubstr("# memory of the run")));
+  EXPECT_EQ(binade("train --dry-run --memory 1MB").status, 2);
 }
 
 TEST_F(Commands, DryRunForecastsMemory) {

@@ -108,14 +108,17 @@ TEST(Arrangement, SaysWhatBlocksKeep) {
   const auto text = [&](const nn::Activations& activations) {
     return describe({activations, 7'600'000, 8'000'000}, config);
   };
-  EXPECT_EQ(text(nn::Activations::keep()), "memory: 7.6 MB of 8.0 MB; all activations kept");
+  EXPECT_EQ(text(nn::Activations::keep()),
+            "memory of the run: 7.6 MB of 8.0 MB; all activations kept");
   EXPECT_EQ(text({.kept = 2, .lean = 0}),
-            "memory: 7.6 MB of 8.0 MB; activations of 6 blocks: 2 kept, 4 recomputed");
-  EXPECT_EQ(text({.kept = 1}), "memory: 7.6 MB of 8.0 MB; activations of 6 blocks: 1 kept, 5 lean");
-  EXPECT_EQ(text({.kept = 1, .lean = 2}),
-            "memory: 7.6 MB of 8.0 MB; activations of 6 blocks: 1 kept, 2 lean, 3 recomputed");
+            "memory of the run: 7.6 MB of 8.0 MB; activations of 6 blocks: 2 kept, 4 recomputed");
+  EXPECT_EQ(text({.kept = 1}),
+            "memory of the run: 7.6 MB of 8.0 MB; activations of 6 blocks: 1 kept, 5 lean");
+  EXPECT_EQ(
+      text({.kept = 1, .lean = 2}),
+      "memory of the run: 7.6 MB of 8.0 MB; activations of 6 blocks: 1 kept, 2 lean, 3 recomputed");
   EXPECT_EQ(text(nn::Activations::recompute()),
-            "memory: 7.6 MB of 8.0 MB; all activations recomputed");
+            "memory of the run: 7.6 MB of 8.0 MB; all activations recomputed");
 }
 
 TEST(Arrangement, OffersWhatWouldSaveMemory) {

@@ -43,7 +43,18 @@ struct RunArguments : ConfigArguments {
   bool baselines = false;
 };
 
-void describe_run(const train::Config& config, bool json) {
+// With the activations that the run would keep, and a line about the choice; fails as the run
+// would.
+std::string choose_activations(train::Config& config) {
+  if (config.activations) return {};
+  const train::Arrangement chosen = train::arrange(config, nullptr);
+  config.activations = chosen.activations;
+  return "# " + train::describe(chosen, config) + "\n";
+}
+
+void describe_run(const train::Config& given, bool json) {
+  train::Config config = given;
+  const std::string choice = choose_activations(config);
   const auto model = train::make_model(config, {Device::meta(), DType::f32});
   const int64_t parameters = model->parameter_count(), trained = train::trained_parameters(*model);
   const memory::Statistics memory = train::forecast_memory(config);
@@ -62,7 +73,7 @@ void describe_run(const train::Config& config, bool json) {
     return;
   }
   fmt::print("{}\n# {} parameters{}; {}{} tokens per step, {} in all\n# memory of a step:\n",
-             train::to_toml(config), grouped(parameters),
+             train::to_toml(given), grouped(parameters),
              trained < parameters ? fmt::format(", {} of them trained", grouped(trained)) : "",
              data::has_examples(config.data) ? "at most " : "", grouped(tokens),
              grouped(tokens * config.steps));
@@ -71,8 +82,8 @@ void describe_run(const train::Config& config, bool json) {
     fmt::print("#   {:<12} {:>18} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
                grouped(bytes), train::bytes_text(bytes));
   }
-  fmt::print("#   {:<12} {:>18} B  {:>8}\n# Nothing was trained (--dry-run).\n", "total",
-             grouped(memory.peak), train::bytes_text(memory.peak));
+  fmt::print("#   {:<12} {:>18} B  {:>8}\n{}# Nothing was trained (--dry-run).\n", "total",
+             grouped(memory.peak), train::bytes_text(memory.peak), choice);
 }
 
 // The last validation losses of a run's baselines, as far as there are any.

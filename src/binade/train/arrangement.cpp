@@ -129,7 +129,7 @@ std::string describe(const Arrangement& arrangement, const Config& config) {
                           : fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, what);
   }
   const bool mixed = std::max({whole, light, again}) < all;
-  return fmt::format("memory: {}{}; {}{}", bytes_text(arrangement.peak),
+  return fmt::format("memory of the run: {}{}; {}{}", bytes_text(arrangement.peak),
                      arrangement.budget > 0 ? " of " + bytes_text(arrangement.budget) : "",
                      mixed ? fmt::format("activations of {} blocks: ", all) : "", parts);
 }

@@ -23,7 +23,7 @@ struct Arrangement {
 // that is the result, or, with a budget in bytes, an error. Collective.
 Arrangement arrange(const Config& config, ranks::Communicator* ranks);
 
-// "memory: 7.6 GB of 8.0 GB; activations of 12 blocks: 3 kept, 9 recomputed".
+// "memory of the run: 7.6 GB of 8.0 GB; activations of 12 blocks: 3 kept, 9 recomputed".
 std::string describe(const Arrangement& arrangement, const Config& config);
 
 // Settings that take less memory and change the numerics, with what each saves: "--moments 8bit
