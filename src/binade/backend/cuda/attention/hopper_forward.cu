@@ -117,7 +117,7 @@ class ForwardCompute {
 
   __device__ bool next_job() {
     read_job(job_, shared_ + Tile::jobs_at, barriers_, jobs_,
-             [&](uint32_t barrier) { hopper::arrive_warp(barrier, lane_); });
+             [](uint32_t barrier) { hopper::arrive(barrier); });
     return job_.exists();
   }
   __device__ void release_keys() {

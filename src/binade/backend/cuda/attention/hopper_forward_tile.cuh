@@ -69,9 +69,11 @@ struct ForwardJob {
 
 template <class Tile>
 struct ForwardChannels {
+  // Every thread that has read a job arrives, not one of each warp: racecheck does not see that
+  // __syncwarp() orders the reads of the others.
   enum Name { jobs, queries, keys, values };
   static constexpr auto channels() {
-    return std::array<hopper::Channel<Name>, 4>{{{jobs, 2, 1, Tile::warps},
+    return std::array<hopper::Channel<Name>, 4>{{{jobs, 2, 1, warp_size * Tile::warps},
                                                  {queries, 2, 1, Tile::warps},
                                                  {keys, Tile::stages, 1, Tile::warps},
                                                  {values, Tile::stages, 1, Tile::warps}}};
