@@ -162,7 +162,7 @@ class Multiplier {
   uint32_t shared_;
   Barriers<Team> barriers_;
   const CUtensorMap* results_;
-  OperandRing ring_;
+  hopper::Ring<Tile::stages> ring_;
 };
 
 }  // namespace binade::backend::cuda::fused

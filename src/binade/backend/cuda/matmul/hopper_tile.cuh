@@ -95,15 +95,6 @@ static_assert(Tile::barriers_at + Barriers<SevenProcess>::bytes <= Tile::shared_
 // Barriers of the hardware.
 enum class HardwareBarrier { thread_block, processing_warps, upper_multiplier, lower_multiplier };
 
-// Of operands. Compares by <, which gives the instructions that the matmuls were measured with.
-struct OperandRing : hopper::Ring<Tile::stages> {
-  __device__ void advance() {
-    if (++stage < Tile::stages) return;
-    stage = 0;
-    phase ^= 1;
-  }
-};
-
 // The tiles that a thread block takes, one after the other; all its warps walk alike. Clusters take
 // tiles from groups of rows, so that those multiplied at the same time share operands in the cache.
 class TileWalk {
@@ -164,7 +155,7 @@ template <Order order, class Team>
 __device__ inline void load_operands(const CUtensorMap& a, const CUtensorMap& b,
                                      const MatmulSizes& sizes, uint32_t shared,
                                      Barriers<Team> barriers) {
-  OperandRing ring;
+  hopper::Ring<Tile::stages> ring;
   for (TileWalk walk(sizes); !walk.at_end(); walk.advance()) {
     for (int k = 0; k < sizes.k; k += Tile::depth, ring.advance()) {
       const uint32_t to = shared + ring.stage * Tile::stage_bytes;
