@@ -30,7 +30,7 @@ bool fuses_swiglu([[maybe_unused]] const LinearSwiGlu& args, [[maybe_unused]] De
 #ifdef BINADE_CUDA
   if (device.is_cuda()) {
     cuda::activate(device);
-    return cuda::fuses_swiglu(args);
+    return cuda::fused_swiglu.supports(args);
   }
 #endif
   return false;
@@ -41,7 +41,7 @@ bool fuses_cross_entropy([[maybe_unused]] const LinearCrossEntropy& args,
 #ifdef BINADE_CUDA
   if (device.is_cuda()) {
     cuda::activate(device);
-    return cuda::fuses_cross_entropy(args);
+    return cuda::fused_cross_entropy.supports(args);
   }
 #endif
   return false;

@@ -15,8 +15,17 @@
 namespace binade::backend::cuda {
 namespace {
 
+// Only Hopper's kernels attend within documents.
+void require_no_documents(const DocumentRows& documents) {
+  if (documents.present())
+    fail("attention", {.argument = "documents",
+                       .expected = "f16 or bf16 heads of 64 or 128 elements on a Hopper GPU",
+                       .found = "others"});
+}
+
 void forward(const AttentionForward& call) {
-  if (call.documents.present()) return native::documents_forward_hopper(call);
+  if (native::hopper_forward.supports(call)) return native::hopper_forward.run(call);
+  require_no_documents(call.documents);
 #ifdef BINADE_CUDNN
   if (cudnn::attention_forward(call)) return;
 #endif
@@ -24,10 +33,8 @@ void forward(const AttentionForward& call) {
 }
 
 void backward(const AttentionBackward& call) {
-  if (native::attention_backward_hopper(call)) return;
-  if (call.documents.present())
-    fail("attention",
-         {.argument = "documents", .expected = "what the forward ran on", .found = "others"});
+  if (native::hopper_backward.supports(call)) return native::hopper_backward.run(call);
+  require_no_documents(call.documents);
 #ifdef BINADE_CUDNN
   if (cudnn::attention_backward(call)) return;
 #endif

@@ -169,7 +169,15 @@ __global__ void __launch_bounds__(256)
   statistics[head * padded_rows<Walk>(a) + at] = {split(-log_sum / a.scale), split(-sum)};
 }
 
-bool supports(const AttentionBackward& call) {
+// False if the driver refuses.
+template <class Tile>
+bool encode(HopperMaps& maps, const AttentionBackward& call) {
+  return encode_boxes(maps.q, call.q, Tile::queries) &&
+         encode_boxes(maps.dout, call.dout, Tile::queries) &&
+         encode_boxes(maps.k, call.k, Tile::keys) && encode_boxes(maps.v, call.v, Tile::keys);
+}
+
+bool supports_backward(const AttentionBackward& call) {
   const TensorView &q = call.q, &k = call.k;
   if (!has_hopper_kernels()) return false;
   if (q.dtype != DType::f16 && q.dtype != DType::bf16) return false;
@@ -179,8 +187,12 @@ bool supports(const AttentionBackward& call) {
   // The second and third axis of a grid have at most 65535 blocks, here of 16 queries or more.
   if (q.shape[0] > 65535 || q.shape[2] > 65535 * 16) return false;
   if (!call.lse.is_dense()) return false;
-  return are_packed_heads(q.dtype,
-                          {&call.dout, &q, &k, &call.v, &call.out, &call.dq, &call.dk, &call.dv});
+  if (!are_packed_heads(q.dtype,
+                        {&call.dout, &q, &k, &call.v, &call.out, &call.dq, &call.dk, &call.dv}))
+    return false;
+  HopperMaps maps;
+  return q.shape[3] == 64 ? encode<BackwardTile<64>>(maps, call)
+                          : encode<BackwardTile<128>>(maps, call);
 }
 
 // Memory that the kernels share.
@@ -207,12 +219,10 @@ DocumentTiles document_tiles(const AttentionBackward& call, const Sizes& sizes,
 }
 
 template <class T, class Tile, class Walk, bool Sums>
-bool run_backward(const AttentionBackward& call) {
+void run_backward(const AttentionBackward& call) {
   HopperMaps maps;
-  if (!encode_boxes(maps.q, call.q, Tile::queries) ||
-      !encode_boxes(maps.dout, call.dout, Tile::queries) ||
-      !encode_boxes(maps.k, call.k, Tile::keys) || !encode_boxes(maps.v, call.v, Tile::keys))
-    return false;
+  if (!encode<Tile>(maps, call))
+    fail("attention", {.argument = "dout, q, k, v", .found = refused_tensors});
   const Sizes sizes(call.q, call.k, call.causal);
   const int64_t tiles = sizes.batch * ceil_div(sizes.keys, Tile::keys);  // of keys
   const int64_t rows = tiles * Tile::keys * sizes.heads;
@@ -253,33 +263,33 @@ bool run_backward(const AttentionBackward& call) {
     to.strides = {channels, 1};
     reduce_kernels.reduce(Reduction::sum, memory.column_sums, {.view = to});
   }
-  return true;
 }
 
 template <class T, template <class> class Walk>
-bool run_backward(const AttentionBackward& call) {
+void run_backward(const AttentionBackward& call) {
   using Narrow = BackwardTile<64>;
   using Wide = BackwardTile<128>;
   if (call.q.shape[3] == 128) return run_backward<T, Wide, Walk<Wide>, false>(call);
-  return call.sums.present ? run_backward<T, Narrow, Walk<Narrow>, true>(call)
-                           : run_backward<T, Narrow, Walk<Narrow>, false>(call);
+  call.sums.present ? run_backward<T, Narrow, Walk<Narrow>, true>(call)
+                    : run_backward<T, Narrow, Walk<Narrow>, false>(call);
 }
 
 template <class T>
-bool run_backward(const AttentionBackward& call) {
-  return call.documents.present() ? run_backward<T, DocumentWalk>(call)
-                                  : run_backward<T, KeyWalk>(call);
+void run_backward(const AttentionBackward& call) {
+  call.documents.present() ? run_backward<T, DocumentWalk>(call) : run_backward<T, KeyWalk>(call);
+}
+
+void run_any_backward(const AttentionBackward& call) {
+  call.q.dtype == DType::f16 ? run_backward<f16>(call) : run_backward<bf16>(call);
 }
 
 }  // namespace
 
 bool sums_gradients_hopper(const AttentionBackward& call) {
-  return supports(call) && call.q.shape[3] == 64;
+  return supports_backward(call) && call.q.shape[3] == 64;
 }
 
-bool attention_backward_hopper(const AttentionBackward& call) {
-  if (!supports(call)) return false;
-  return call.q.dtype == DType::f16 ? run_backward<f16>(call) : run_backward<bf16>(call);
-}
+const FusedKernel<AttentionBackward> hopper_backward{.supports = supports_backward,
+                                                     .run = run_any_backward};
 
 }  // namespace binade::backend::cuda::native

@@ -253,20 +253,28 @@ __global__ void __launch_bounds__(Tile::threads, 1)
 #endif
 }
 
-bool supports(const AttentionForward& call) {
+// Of heads of any size: tiles have as many queries as keys. False if the driver refuses.
+bool encode(ForwardMaps& maps, const AttentionForward& call) {
+  constexpr int rows = ForwardTile<64>::queries;
+  static_assert(ForwardTile<128>::queries == rows && ForwardTile<128>::keys == rows);
+  return encode_boxes(maps.q, call.q, rows) && encode_boxes(maps.k, call.k, rows) &&
+         encode_boxes(maps.v, call.v, rows);
+}
+
+bool supports_forward(const AttentionForward& call) {
   const TensorView &q = call.q, &k = call.k;
-  if (!attends_documents_hopper(q.dtype, q.shape[3]) || !(call.scale > 0)) return false;
-  if (q.numel() == 0 || q.shape[0] != 1 || q.shape[2] != k.shape[2] || !call.lse.is_dense())
+  if (!call.documents.present() || !attends_documents_hopper(q.dtype, q.shape[3])) return false;
+  if (!(call.scale > 0) || q.numel() == 0 || q.shape[0] != 1 || q.shape[2] != k.shape[2])
     return false;
-  return are_packed_heads(q.dtype, {&q, &k, &call.v, &call.out});
+  ForwardMaps maps;
+  return call.lse.is_dense() && are_packed_heads(q.dtype, {&q, &k, &call.v, &call.out}) &&
+         encode(maps, call);
 }
 
 template <class T, class Tile>
-bool run_forward(const AttentionForward& call) {
+void run_forward(const AttentionForward& call) {
   ForwardMaps maps;
-  if (!encode_boxes(maps.q, call.q, Tile::queries) || !encode_boxes(maps.k, call.k, Tile::keys) ||
-      !encode_boxes(maps.v, call.v, Tile::keys))
-    return false;
+  if (!encode(maps, call)) fail("attention", {.argument = "q, k, v", .found = refused_tensors});
   const Sizes sizes(call.q, call.k, call.causal);
   const int tiles = ceil_div(sizes.queries, Tile::queries), groups = tiles * Tile::queries / 16;
   const int64_t marks = int64_t{sizes.heads} * groups;
@@ -289,13 +297,16 @@ bool run_forward(const AttentionForward& call) {
   launch(documents_forward_kernel<T, Tile>, static_cast<unsigned>(blocks), Tile::threads,
          Tile::shared_bytes, arguments, maps);
   repair_forward<T, Tile::Dim>(call, arguments.spans, suspects);
-  return true;
 }
 
 template <class T>
-bool run_forward(const AttentionForward& call) {
-  return call.q.shape[3] == 128 ? run_forward<T, ForwardTile<128>>(call)
-                                : run_forward<T, ForwardTile<64>>(call);
+void run_forward(const AttentionForward& call) {
+  call.q.shape[3] == 128 ? run_forward<T, ForwardTile<128>>(call)
+                         : run_forward<T, ForwardTile<64>>(call);
+}
+
+void run_any_forward(const AttentionForward& call) {
+  call.q.dtype == DType::f16 ? run_forward<f16>(call) : run_forward<bf16>(call);
 }
 
 }  // namespace
@@ -305,13 +316,7 @@ bool attends_documents_hopper(DType dtype, int64_t dim) {
          (dim == 64 || dim == 128);
 }
 
-void documents_forward_hopper(const AttentionForward& call) {
-  const bool done = supports(call) &&
-                    (call.q.dtype == DType::f16 ? run_forward<f16>(call) : run_forward<bf16>(call));
-  if (!done)
-    fail("attention", {.argument = "documents",
-                       .expected = "f16 or bf16 heads of 64 or 128 elements on a Hopper GPU",
-                       .found = "others"});
-}
+const FusedKernel<AttentionForward> hopper_forward{.supports = supports_forward,
+                                                   .run = run_any_forward};
 
 }  // namespace binade::backend::cuda::native

@@ -54,6 +54,9 @@ __device__ inline void read_job(Job& job, uint32_t jobs, const hopper::Barriers<
   arrive(barriers.empty(Layout::jobs, at.stage));
 }
 
+// What an error says of tensors that supports() should have refused.
+inline constexpr const char* refused_tensors = "tensors that the driver cannot describe";
+
 // Whether kernels for heads of 64 or 128 elements can read or write all of these.
 inline bool are_packed_heads(DType dtype, std::initializer_list<const TensorView*> tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const TensorView* x) {

@@ -128,9 +128,7 @@ bool is_supported(const TensorView& x) {
   return x.dtype == DType::bf16 && x.is_dense() && packs_fit<bf16, pack>(x.data);
 }
 
-}  // namespace
-
-bool fuses_cross_entropy(const LinearCrossEntropy& args) {
+bool supports(const LinearCrossEntropy& args) {
   const int64_t rows = args.x.shape[0], width = args.x.shape[1], n = args.weight.shape[0];
   const TensorView& y = args.loss.logits;
   return has_hopper_kernels() && args.loss.smoothing == 0 && is_supported(args.x) &&
@@ -140,7 +138,7 @@ bool fuses_cross_entropy(const LinearCrossEntropy& args) {
          std::max({rows, width, n}) < INT32_MAX / 2 && fused::occupies_gpu(rows, n);
 }
 
-void fused_cross_entropy(const LinearCrossEntropy& args) {
+void run(const LinearCrossEntropy& args) {
   const int64_t rows = args.x.shape[0], n = args.weight.shape[0];
   const int64_t tiles = divide_up(n, Tile::columns);
   const Tensor scratch = workspace({rows, tiles + 2}, DType::f32);
@@ -162,7 +160,7 @@ void fused_cross_entropy(const LinearCrossEntropy& args) {
                   .tiles = static_cast<int>(tiles)};
   const auto blocks = static_cast<unsigned>(divide_up(rows, rows_per_block));
   launch(references_kernel, blocks, threads, 0, head);
-  const bool ran = fused::run<bf16, fused::Order::n_by_k, fused::ExponentialProcessor>(
+  fused::run<bf16, fused::Order::n_by_k, fused::ExponentialProcessor>(
       args.x, args.weight,
       {.y = head.gradients,
        .rows = head.rows,
@@ -173,10 +171,12 @@ void fused_cross_entropy(const LinearCrossEntropy& args) {
        .label_logits = head.label_logits,
        .sums = head.sums,
        .tiles = head.tiles});
-  if (!ran)
-    fail("linear_cross_entropy", {.argument = "x", .found = "a matrix that the driver refuses"});
   launch(finish_kernel, blocks, threads, 0, head);
   launch(redo_kernel, static_cast<unsigned>(divide_up(rows, threads)), threads, 0, head);
 }
+
+}  // namespace
+
+const FusedKernel<LinearCrossEntropy> fused_cross_entropy{.supports = supports, .run = run};
 
 }  // namespace binade::backend::cuda

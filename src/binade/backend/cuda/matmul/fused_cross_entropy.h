@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/backend/cuda/common/fused_kernel.h"
 #include "binade/backend/loss.h"
 
 // A linear layer's cross entropy and its gradients within the matmul, for GPUs of compute
@@ -8,10 +9,7 @@
 // them where they are used. Same bits every time.
 namespace binade::backend::cuda {
 
-// Whether the kernels support these arguments on the active device, and have work for all of it.
-bool fuses_cross_entropy(const LinearCrossEntropy& args);
-
-// Supported arguments only.
-void fused_cross_entropy(const LinearCrossEntropy& args);
+// Supports arguments that have work for all of the active device.
+extern const FusedKernel<LinearCrossEntropy> fused_cross_entropy;
 
 }  // namespace binade::backend::cuda

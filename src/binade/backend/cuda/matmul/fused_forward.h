@@ -1,18 +1,23 @@
 #pragma once
 
+#include "binade/backend/cuda/common/fused_kernel.h"
 #include "binade/backend/matmul.h"
 
+// Matmuls and activations of their results in one kernel, for GPUs of compute capability 9.0: f16
+// and bf16, dense matrices of whole tiles.
 namespace binade::backend::cuda {
 
-// y = gelu(x) in its tanh form, x = a b + bias, in one kernel for GPUs of compute capability 9.0:
-// f16 and bf16, batches of one, dense matrices of whole tiles. epilogue.pre_activation, which must
-// be present, becomes x, and y is the GELU of the rounded x. False, with nothing written, if the
-// kernel does not support such arguments or the active device.
-bool fused_gelu(const TensorView& a, const TensorView& b, const TensorView& y,
-                const Epilogue& epilogue);
+// y = a b with its epilogue.
+struct MatmulCall {
+  TensorView a, b, y;
+  const Epilogue& epilogue;
+};
 
-// For the same GPUs, types and matrices, and sums of 2048 products or more: see matmul_swiglu.
-bool fuses_swiglu(const LinearSwiGlu& args);
-void fused_swiglu(const LinearSwiGlu& args);
+// The tanh form of GELU, batches of one, with a pre-activation: y is the GELU of its rounded
+// elements.
+extern const FusedKernel<MatmulCall> fused_gelu;
+
+// Sums of 2048 products or more.
+extern const FusedKernel<LinearSwiGlu> fused_swiglu;
 
 }  // namespace binade::backend::cuda

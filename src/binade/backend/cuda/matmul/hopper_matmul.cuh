@@ -7,6 +7,7 @@
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/matmul/hopper_multiplier.cuh"
 #include "binade/backend/cuda/matmul/hopper_results.cuh"
+#include "binade/base/error.h"
 #include "binade/tensor/tensor.h"
 
 // Launches matmuls whose tiles of results are processed in shared memory, for GPUs of compute
@@ -94,23 +95,25 @@ struct RunOptions {
   int64_t apart = Tile::columns / 2;  // as in MatmulSizes
 };
 
-// Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`. False if the driver refuses.
+// Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`. The driver describes all matrices
+// that are dense, start at multiples of 16 bytes and have so many columns.
 template <class T, Order order, class Process>
-bool run(const TensorView& a, const TensorView& b, const typename Process::Parameters& parameters,
+void run(const TensorView& a, const TensorView& b, const typename Process::Parameters& parameters,
          const RunOptions& options = {}) {
   constexpr bool by_rows = order == Order::n_by_k;
   MatrixMaps maps;
   if (!encode_boxes(maps.a, a, Tile::rows) ||
       !encode_boxes(maps.b, b, by_rows ? Tile::columns / Tile::cluster : Tile::depth) ||
       (Process::stores_results && !encode_boxes(maps.results, options.results, Tile::half_rows)))
-    return false;
+    fail("matmul", {.argument = "a, b",
+                    .expected = "matrices that the driver can describe",
+                    .found = to_string(a.shape) + " and " + to_string(b.shape)});
   const MatmulSizes sizes{static_cast<int>(a.shape[0]), static_cast<int>(b.shape[by_rows ? 0 : 1]),
                           static_cast<int>(a.shape[1]), options.bias,
                           static_cast<int>(options.apart)};
   const int blocks = properties().multiprocessors / Tile::cluster * Tile::cluster;
   launch(fused_kernel<T, order, Process>, static_cast<unsigned>(blocks), Process::Team::threads,
          Tile::shared_bytes, maps, parameters, sizes);
-  return true;
 }
 
 }  // namespace binade::backend::cuda::fused

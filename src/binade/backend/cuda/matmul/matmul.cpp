@@ -285,7 +285,8 @@ void multiply(const TensorView& a, const TensorView& b, const TensorView& y, con
         e.bias.present ? bias_as(e.bias, accumulation_type(y.dtype), workspace) : TensorView();
     return finish(y, bias, e.pre_activation, y, e.activation);
   }
-  if (fused_gelu(a, b, y, e)) return;
+  const MatmulCall call{a, b, y, e};
+  if (fused_gelu.supports(call)) return fused_gelu.run(call);
   const BlasGemm p = describe_gemm(a, b, y, e, workspace);
   if (run(p, y, e, true, workspace) || run(p, y, e, false, workspace)) return;
   fail("matmul", {.argument = "a, b, y",
@@ -398,23 +399,27 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) 
 }
 
 void matmul_activation_backward(TensorView a, TensorView b, const ActivationBackward& args) {
-  if (fused_activation_backward(a, b, args)) return;
+  const MatmulBefore<ActivationBackward> call{a, b, args};
+  if (fused_activation_backward.supports(call)) return fused_activation_backward.run(call);
   matmul(batch_of_one(a), batch_of_one(b), batch_of_one(args.dy), {});
   activation_kernels.activation_backward(args);
 }
 
 void matmul_swiglu_backward(TensorView a, TensorView b, const SwiGluBackward& args) {
-  if (fused_swiglu_backward(a, b, args)) return;
+  const MatmulBefore<SwiGluBackward> call{a, b, args};
+  if (fused_swiglu_backward.supports(call)) return fused_swiglu_backward.run(call);
   matmul(batch_of_one(a), batch_of_one(b), batch_of_one(args.dy), {});
   activation_kernels.swiglu_backward(args);
 }
 
 }  // namespace
 
-const MatmulKernels matmul_kernels{.matmul = matmul,
-                                   .matmul_activation_backward = matmul_activation_backward,
-                                   .matmul_swiglu_backward = matmul_swiglu_backward,
-                                   .matmul_swiglu = fused_swiglu,
-                                   .matmul_cross_entropy = fused_cross_entropy};
+// These tables are constant before any code runs, so they do not copy pointers of other files.
+const MatmulKernels matmul_kernels{
+    .matmul = matmul,
+    .matmul_activation_backward = matmul_activation_backward,
+    .matmul_swiglu_backward = matmul_swiglu_backward,
+    .matmul_swiglu = [](const LinearSwiGlu& args) { fused_swiglu.run(args); },
+    .matmul_cross_entropy = [](const LinearCrossEntropy& args) { fused_cross_entropy.run(args); }};
 
 }  // namespace binade::backend::cuda
