@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   // Of the command line alone: not saved.
-  if (config.resume || config.start_over || !config.allow_changes.empty() || config.dry_run ||
-      config.time_limit != 0)
+  if (config.run.resume || config.run.start_over || !config.run.allow_changes.empty() ||
+      config.run.dry_run || config.run.time_limit != 0)
     return 0;
   if (resolve_text(to_toml(config), "again.toml") != config) std::abort();
   return 0;

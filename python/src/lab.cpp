@@ -49,8 +49,8 @@ nb::list plan(const train::Config& config, std::optional<int64_t> memory) {
       bytes[std::string(memory::name(category)).c_str()] = row.forecast.of(category);
     }
     entry["name"] = row.name;
-    entry["precision"] = std::string(train::name(row.config.precision));
-    entry["recompute"] = row.config.activations == nn::Activations::recompute();
+    entry["precision"] = std::string(train::name(row.config.precision.matmul));
+    entry["recompute"] = row.config.train.activations == nn::Activations::recompute();
     entry["parameters"] = row.forecast.parameter_count;
     entry["bytes"] = bytes;
     entry["weight_copies"] = row.forecast.weight_copies;

@@ -75,7 +75,7 @@ TEST(MatmulPrecision, TwoTrainersInOneProcessKeepTheirOwn) {
   for (const bool recompute : {false, true}) {
     const auto config = [&](const char* precision) {
       train::Config result = train::small_config(precision);
-      result.activations = nn::Activations::recompute(recompute);
+      result.train.activations = nn::Activations::recompute(recompute);
       return result;
     };
     const auto alone = [&](const char* precision) {

@@ -94,7 +94,7 @@ class ModelFolder {
  public:
   ModelFolder() {
     train::Config config = train::small_config();
-    config.layers = 1;
+    config.model.layers = 1;
     io::save_pretrained(nn::LanguageModel(train::model_config(config)), path());
   }
   fs::path path() const { return folder_ / "model"; }
@@ -176,9 +176,9 @@ TEST(BadFiles, Configurations) {
 TEST(BadFiles, PrecisionPlans) {
   const TemporaryFolder folder;
   train::Config config = train::small_config("fp8");
-  config.layers = 1;
+  config.model.layers = 1;
   for (const Case& bad : cases("plan")) {
-    config.precision_plan = bad.file.string();
+    config.precision.plan = bad.file.string();
     expect_message(refusal([&] { const train::Trainer trainer(config); }), bad.file.string(), bad);
     expect_refused(
         "train --quiet --steps 1 --layers 1 --width 8 --heads 2 --batch 2 --context 8 "

@@ -37,15 +37,15 @@ data::Tokens signs() {
 double hostile_run(train::Config config, const std::string& precision, bool auto_precision,
                    const data::Tokens& tokens) {
   const testing::TemporaryFolder folder;
-  config.precision = train::parse_precision(precision);
-  config.auto_precision = auto_precision;
-  config.recipe = amp::recipes::delayed();
+  config.precision.matmul = train::parse_precision(precision);
+  config.precision.automatic = auto_precision;
+  config.precision.recipe = amp::recipes::delayed();
   train::Trainer trainer(config);
   plant_outlier(trainer, 0);
   Doctor doctor;
   doctor.begin(trainer, folder.path());
   std::vector<std::string> notes;
-  take_steps(trainer, doctor, tokens, static_cast<int>(config.steps), &notes);
+  take_steps(trainer, doctor, tokens, static_cast<int>(config.train.steps), &notes);
   for (const std::string& note : notes) std::printf("%s\n", note.c_str());
   EXPECT_EQ(doctor.plan().find("blocks.0.mlp.up") != nullptr, auto_precision);
   return trainer.evaluate(tokens);
@@ -148,8 +148,8 @@ struct AutoRun {
 AutoRun auto_run(train::Config config, const std::function<void(train::Trainer&)>& prepare,
                  int steps) {
   const testing::TemporaryFolder folder;
-  config.auto_precision = true;
-  config.recipe = amp::recipes::delayed();
+  config.precision.automatic = true;
+  config.precision.recipe = amp::recipes::delayed();
   train::Trainer trainer(config);
   prepare(trainer);
   Doctor doctor;
@@ -160,9 +160,9 @@ AutoRun auto_run(train::Config config, const std::function<void(train::Trainer&)
 
 train::Config small_fp8() {
   train::Config config = train::small_config("fp8");
-  config.width = 32;
-  config.hidden = 128;
-  config.steps = 40;
+  config.model.width = 32;
+  config.model.hidden = 128;
+  config.train.steps = 40;
   return config;
 }
 
@@ -208,13 +208,14 @@ TEST(AutoPrecisionText, SaysWhatMovesWhereAndWhy) {
 // quarter of the limit (measured: at most 0.026).
 TEST(AutoPrecision, MovesNothingInHealthyModels) {
   train::Config config = small_fp8();
-  for (config.seed = 1; config.seed <= 20; ++config.seed) {
+  for (config.train.seed = 1; config.train.seed <= 20; ++config.train.seed) {
     const AutoRun run = auto_run(
         config, [](train::Trainer&) {}, 30);
     EXPECT_THAT(run.plan.layers, IsEmpty())
-        << "seed " << config.seed << ": " << to_text(run.plan.layers[0]);
+        << "seed " << config.train.seed << ": " << to_text(run.plan.layers[0]);
     EXPECT_GT(run.looks.size(), 3u);
-    EXPECT_LT(largest_median(run.looks), AutoPrecision::max_harm / 4) << "seed " << config.seed;
+    EXPECT_LT(largest_median(run.looks), AutoPrecision::max_harm / 4)
+        << "seed " << config.train.seed;
   }
 }
 
@@ -230,7 +231,7 @@ bool clearly_found(const AutoRun& run, const std::string& layer) {
 // hot channel, which an RMS norm leaves in place; a layer norm would remove it with the mean.
 TEST(AutoPrecision, FindsPlantedLayers) {
   train::Config config = small_fp8();
-  for (config.seed = 1; config.seed <= 3; ++config.seed) {
+  for (config.train.seed = 1; config.train.seed <= 3; ++config.train.seed) {
     int found = 0;
     for (const int block : {0, 1}) {
       const std::string at = "blocks." + std::to_string(block) + ".";
@@ -250,9 +251,9 @@ TEST(AutoPrecision, FindsPlantedLayers) {
         plant(trainer, "embedding.weight", 32 * token + 5, 1e5);
     };
     train::Config llama = config;
-    llama.model = *train::find_named(train::model_names, "llama");
+    llama.model.family = *train::find_named(train::model_names, "llama");
     found += clearly_found(auto_run(llama, hot_embedding, 5), "blocks.0.attention.qkv");
-    EXPECT_EQ(found, 10) << "seed " << config.seed;
+    EXPECT_EQ(found, 10) << "seed " << config.train.seed;
   }
 }
 
@@ -262,9 +263,9 @@ TEST(AutoPrecision, FindsPlantedLayers) {
 TEST(AutoPrecision, ALayerThatRecoversMovesBackForGood) {
   const testing::TemporaryFolder folder;
   train::Config config = small_fp8();
-  config.auto_precision = true;
-  config.recipe = amp::parse_recipe("delayed, history = 1024");
-  config.steps = 400;
+  config.precision.automatic = true;
+  config.precision.recipe = amp::parse_recipe("delayed, history = 1024");
+  config.train.steps = 400;
   const std::string layer = "blocks.1.mlp.up";
   train::Trainer trainer(config);
   const double healthy_weight = to_vector(parameter(trainer, layer + ".weight"))[0];
@@ -298,13 +299,13 @@ HostileLosses hostile_losses(const train::Config& config, const data::Tokens& to
 
 TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
   train::Config config = train::small_config();
-  config.layers = 1;
-  config.context = 16;
-  config.batch = 16;
-  config.steps = 300;
-  config.warmup = 20;
-  config.lr = 4e-3;
-  config.eval_batches = 64;
+  config.model.layers = 1;
+  config.model.context = 16;
+  config.train.batch = 16;
+  config.train.steps = 300;
+  config.train.warmup = 20;
+  config.train.lr = 4e-3;
+  config.run.eval_batches = 64;
   const HostileLosses losses = hostile_losses(config, signs());
   std::printf("bf16 %.4f, fp8 %.4f, with --auto-precision %.4f\n", losses.bf16, losses.fp8,
               losses.moved);
@@ -316,21 +317,21 @@ TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
 TEST(AutoPrecisionSlow, TrainsOnRealTextAsBf16Does) {
   const std::string text(data::builtin_corpus());
   train::Config config = train::small_config();
-  config.layers = 1;
-  config.width = 64;
-  config.heads = config.kv_heads = 4;
-  config.hidden = 256;
-  config.context = 64;
-  config.batch = 16;
-  config.steps = 800;
-  config.warmup = 80;
-  config.lr = 1.5e-3;
-  config.eval_batches = 64;
+  config.model.layers = 1;
+  config.model.width = 64;
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.hidden = 256;
+  config.model.context = 64;
+  config.train.batch = 16;
+  config.train.steps = 800;
+  config.train.warmup = 80;
+  config.train.lr = 1.5e-3;
+  config.run.eval_batches = 64;
   double excess = 0;
-  for (config.seed = 1; config.seed <= 3; ++config.seed) {
+  for (config.train.seed = 1; config.train.seed <= 3; ++config.train.seed) {
     const HostileLosses losses = hostile_losses(config, data::Tokens::of_bytes(text));
     std::printf("seed %d: bf16 %.4f, fp8 %.4f, with --auto-precision %.4f\n",
-                static_cast<int>(config.seed), losses.bf16, losses.fp8, losses.moved);
+                static_cast<int>(config.train.seed), losses.bf16, losses.fp8, losses.moved);
     EXPECT_GT(losses.fp8, 1.5 * losses.bf16);
     excess += (losses.moved / losses.bf16 - 1) / 3;
   }

@@ -24,10 +24,10 @@ using Mode = train::Progress::Mode;
 class Baselines : public ::testing::Test {
  protected:
   Baselines() {
-    config_.out = (folder_ / "run").string();
-    config_.data = folder_.put("text", train::small_text()).string();
-    config_.auto_precision = true;
-    config_.steps = 2;
+    config_.run.out = (folder_ / "run").string();
+    config_.data.source = folder_.put("text", train::small_text()).string();
+    config_.precision.automatic = true;
+    config_.train.steps = 2;
     Doctor doctor;
     run_ = train::run(config_, Mode::quiet, &doctor);
   }
@@ -68,10 +68,10 @@ class FileSizeLimit {
 // Weight decay multiplies the weights by 1 - lr * weight_decay = -9999 in every step: after a dozen
 // of them they are beyond f32's range.
 TEST_F(Baselines, OnesThatDivergeAreCompared) {
-  config_.lr = 100;
-  config_.weight_decay = 100;
-  config_.warmup = 0;
-  config_.steps = 90;
+  config_.train.lr = 100;
+  config_.train.weight_decay = 100;
+  config_.train.warmup = 0;
+  config_.train.steps = 90;
   EXPECT_FALSE(train_baselines().has_value());
   EXPECT_THAT(log_, HasSubstr("baseline bf16 diverged: train: step "));
   EXPECT_THAT(log_, HasSubstr("baseline fp8 diverged: train: step "));
@@ -82,8 +82,8 @@ TEST_F(Baselines, OnesThatDivergeAreCompared) {
 }
 
 TEST_F(Baselines, AnotherErrorIsNotAResult) {
-  config_.steps = 4;
-  config_.checkpoint_every = 2;
+  config_.train.steps = 4;
+  config_.run.checkpoint_every = 2;
   {
     const FileSizeLimit limit(8 * 1024);  // enough for the log, too little for the weights
     EXPECT_THAT(error_of([&] { train_baselines(); }), HasSubstr("baselines/bf16"));

@@ -106,12 +106,12 @@ TEST(PlantedFaults, AreFoundWhereTheyWerePlanted) {
 bool cures(const Fault& fault, const Cure& cure) {
   const train::Config config =
       train::resolve_text("[train]\ndevice = \"cpu\"\n" + cure.toml(), "cure.toml");
-  const bool in_bf16 = config.precision == train::Precision::bf16 && cure.autocast_type;
-  const double scale = cure.scale ? config.scale_init : in_bf16 ? 1 : fault.scale;
+  const bool in_bf16 = config.precision.matmul == train::Precision::bf16 && cure.autocast_type;
+  const double scale = cure.scale ? config.precision.scale_init : in_bf16 ? 1 : fault.scale;
   amp::AutocastState state{
       .enabled = fault.autocast,
       .dtype = in_bf16 ? DType::bf16 : DType::f16,
-      .policy = std::make_shared<amp::Policy>(train::policy_of(config.overrides))};
+      .policy = std::make_shared<amp::Policy>(train::policy_of(config.precision.overrides))};
   const Tensor weight = weight_of(fault);
   const Tensor loss = [&] {
     const ModuleScope scope("layer");

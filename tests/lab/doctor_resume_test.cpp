@@ -16,10 +16,10 @@ using ::testing::ElementsAre;
 
 train::Config promoting_config() {
   train::Config config = train::small_config("fp8");
-  config.steps = 8;
-  config.width = 32;
-  config.hidden = 128;
-  config.auto_precision = true;
+  config.train.steps = 8;
+  config.model.width = 32;
+  config.model.hidden = 128;
+  config.precision.automatic = true;
   return config;
 }
 
@@ -34,7 +34,7 @@ std::vector<std::string> modules_of(const Doctor& doctor) {
 TEST(DoctorResume, TakesUpWhatWasFoundByItsStep) {
   const testing::TemporaryFolder folder;
   train::Config config = promoting_config();
-  config.auto_precision = false;
+  config.precision.automatic = false;
   train::Trainer trainer(config);
   const std::vector<std::vector<std::string>> expected = {{},
                                                           {},
@@ -130,7 +130,7 @@ std::string outcome_of(train::Trainer& trainer, const std::filesystem::path& fol
 TEST(DoctorResume, LeavesTheFilesOfTheUninterruptedRun) {
   constexpr int64_t steps = 7;
   train::Config config = promoting_config();
-  config.layer_stats = 3;
+  config.run.layer_stats = 3;
   const auto guided = [](train::Trainer& trainer, const std::filesystem::path& folder) {
     Doctor doctor;
     doctor.begin(trainer, folder);

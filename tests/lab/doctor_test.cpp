@@ -47,8 +47,9 @@ TEST(Doctor, FindsNonFiniteWeights) {
   for (const char* precision : {"fp32", "bf16", "fp8"}) {
     const testing::TemporaryFolder folder;
     train::Config config = train::small_config(precision);
-    config.activations = nn::Activations::recompute(config.precision == train::Precision::bf16);
-    config.accumulate = 2;
+    config.train.activations =
+        nn::Activations::recompute(config.precision.matmul == train::Precision::bf16);
+    config.train.accumulate = 2;
     train::Trainer trainer(config);
     plant(trainer, "blocks.0.attention.out.weight", 3, std::numeric_limits<double>::quiet_NaN());
     Doctor doctor;
@@ -66,13 +67,14 @@ TEST(Doctor, FindsNonFiniteWeights) {
 TEST(Doctor, ReplaysTheBatchThatWentWrong) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config();
-  config.model = *train::find_named(train::model_names, "llama");  // its head is not tied
+  config.model.family = *train::find_named(train::model_names, "llama");  // its head is not tied
   std::string bytes;
   for (uint64_t i = 0; i < 1000; ++i) bytes += static_cast<char>(random::bits(1, 2, i) % 256);
   const data::Tokens tokens = data::Tokens::of_bytes(bytes);
   const auto symbols = [&](int64_t step) {
-    const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
-                                                   static_cast<uint64_t>(config.seed), step, 0);
+    const data::Batch batch =
+        data::training_batch(tokens, {config.train.batch, config.model.context},
+                             static_cast<uint64_t>(config.train.seed), step, 0);
     const std::vector<double> values = to_vector(batch.tokens);
     return std::set<double>(values.begin(), values.end());
   };
@@ -82,7 +84,7 @@ TEST(Doctor, ReplaysTheBatchThatWentWrong) {
   }
   ASSERT_FALSE(only.empty());
   train::Trainer trainer(config);
-  plant(trainer, "embedding.weight", static_cast<int64_t>(*only.begin()) * config.width + 3,
+  plant(trainer, "embedding.weight", static_cast<int64_t>(*only.begin()) * config.model.width + 3,
         std::numeric_limits<double>::quiet_NaN());
   Doctor doctor;
   doctor.begin(trainer, folder.path());
@@ -114,7 +116,7 @@ TEST(Doctor, DiagnosesAgainAfterHealthySteps) {
 TEST(Doctor, IgnoresSkipsThatTheScalerExplains) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp16");
-  config.scale_init = 0x1p40;
+  config.precision.scale_init = 0x1p40;
   train::Trainer trainer(config);
   Doctor doctor;
   doctor.begin(trainer, folder.path());
@@ -132,9 +134,9 @@ train::Config with(const train::Config& config, const Cure& cure) {
   const train::Config changes =
       train::resolve_text("[train]\ndevice = \"cpu\"\n" + cure.toml(), "cure.toml");
   train::Config result = config;
-  if (cure.autocast_type) result.precision = changes.precision;
-  if (cure.scale) result.scale_init = changes.scale_init;
-  result.overrides = changes.overrides;
+  if (cure.autocast_type) result.precision.matmul = changes.precision.matmul;
+  if (cure.scale) result.precision.scale_init = changes.precision.scale_init;
+  result.precision.overrides = changes.precision.overrides;
   return result;
 }
 
@@ -143,7 +145,7 @@ TEST(Doctor, CuresAnOverflowOfTwoLayers) {
   for (const bool residual : {false, true}) {
     const testing::TemporaryFolder folder;
     train::Config config = train::small_config("fp16");
-    if (residual) config.residual = DType::f16;
+    if (residual) config.precision.residual = DType::f16;
     const auto planted = [](const train::Config& made_of) {
       auto trainer = std::make_unique<train::Trainer>(made_of);
       plant(*trainer, "blocks.0.mlp.up.weight", 5, 3e5);
@@ -170,7 +172,7 @@ TEST(Doctor, CuresAnOverflowOfTwoLayers) {
 TEST(Doctor, FindsGradientsThatUnderflow) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp16");
-  config.scale_init = 1e-6;
+  config.precision.scale_init = 1e-6;
   train::Trainer trainer(config);
   Doctor doctor;
   doctor.begin(trainer, folder.path());
@@ -192,9 +194,9 @@ TEST(Doctor, FindsGradientsThatUnderflow) {
 TEST(Doctor, TellsDivergenceFromPrecision) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp16");
-  config.lr = 3;
-  config.clip = 0;
-  config.steps = 80;
+  config.train.lr = 3;
+  config.train.clip = 0;
+  config.train.steps = 80;
   train::Trainer trainer(config);
   Doctor doctor;
   doctor.begin(trainer, folder.path());
@@ -233,7 +235,7 @@ TEST(Doctor, ChangesNothing) {
     train::Config config = train::small_config(precision);
     const auto losses = [&](int64_t layer_stats) {
       const testing::TemporaryFolder folder;
-      config.layer_stats = layer_stats;
+      config.run.layer_stats = layer_stats;
       train::Trainer trainer(config);
       Doctor doctor;
       doctor.begin(trainer, folder.path());
@@ -246,9 +248,9 @@ TEST(Doctor, ChangesNothing) {
 TEST(Doctor, RanksLayersAndWritesStatistics) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp8");
-  config.layer_stats = 3;
-  config.width = 32;
-  config.hidden = 128;
+  config.run.layer_stats = 3;
+  config.model.width = 32;
+  config.model.hidden = 128;
   train::Trainer trainer(config);
   plant_outlier(trainer);
   Doctor doctor;
@@ -272,8 +274,8 @@ TEST(Doctor, RanksLayersAndWritesStatistics) {
 TEST(Doctor, MeasuresSelectedLayers) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config();
-  config.layer_stats = 1;
-  config.layer_stats_modules = {"blocks.*.mlp"};
+  config.run.layer_stats = 1;
+  config.run.layer_stats_modules = {"blocks.*.mlp"};
   train::Trainer trainer(config);
   Doctor doctor;
   doctor.begin(trainer, folder.path());
@@ -291,7 +293,7 @@ TEST(Doctor, MeasuresSelectedLayers) {
         "gradient_sqnr_e4m3/blocks.0.mlp.down", "weight_underflow_f16/blocks.1.mlp.up"})
     EXPECT_THAT(events, HasSubstr(tag));
   EXPECT_THAT(events, ::testing::Not(HasSubstr("attention")));
-  config.layer_stats_modules = {"blocks.7"};
+  config.run.layer_stats_modules = {"blocks.7"};
   train::Trainer other(config);
   EXPECT_THAT([&] { doctor.begin(other, folder.path()); },
               ::testing::ThrowsMessage<Error>(HasSubstr("'blocks.7'")));
@@ -300,9 +302,9 @@ TEST(Doctor, MeasuresSelectedLayers) {
 TEST(Doctor, MovesHarmedLayersAndWritesAPlanThatRunsCanUse) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp8");
-  config.width = 32;
-  config.hidden = 128;
-  config.auto_precision = true;
+  config.model.width = 32;
+  config.model.hidden = 128;
+  config.precision.automatic = true;
   train::Trainer trainer(config);
   plant_outlier(trainer);
   Doctor doctor;
@@ -314,12 +316,12 @@ TEST(Doctor, MovesHarmedLayersAndWritesAPlanThatRunsCanUse) {
   const auto file = folder / "precision_plan.json";
   EXPECT_EQ(train::read_precision_plan(file), doctor.plan());
 
-  config.auto_precision = false;
-  config.precision_plan = file.string();
+  config.precision.automatic = false;
+  config.precision.plan = file.string();
   EXPECT_TRUE(train::Trainer(config).recipes().overrides.contains("blocks.1.mlp.up"));
 
-  config.auto_precision = true;  // a resumed run starts from its own plan
-  config.precision_plan.clear();
+  config.precision.automatic = true;  // a resumed run starts from its own plan
+  config.precision.plan.clear();
   train::Trainer again(config);
   Doctor other;
   other.begin(again, folder.path());

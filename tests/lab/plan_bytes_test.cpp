@@ -24,15 +24,15 @@ using train::ParameterStorage;
 train::Config planned(const std::string& precision,
                       ParameterStorage params = ParameterStorage::autocast) {
   train::Config config = train::small_config(precision);
-  config.params = params;
-  config.layers = layers;
-  config.width = width;
-  config.heads = config.kv_heads = 4;
-  config.hidden = hidden;
-  config.context = context;
-  config.batch = batch;
-  config.accumulate = accumulate;
-  config.vocab = vocab;
+  config.precision.params = params;
+  config.model.layers = layers;
+  config.model.width = width;
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.hidden = hidden;
+  config.model.context = context;
+  config.train.batch = batch;
+  config.train.accumulate = accumulate;
+  config.model.vocab = vocab;
   return config;
 }
 
@@ -71,7 +71,7 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
     SCOPED_TRACE(std::string(expected.precision) + " moments " +
                  std::string(name(expected.moments)));
     train::Config config = planned(expected.precision, expected.params);
-    config.moments = expected.moments;
+    config.precision.moments = expected.moments;
     const Forecast found = forecast(config);
     EXPECT_EQ(found.parameter_count, all_parameters);
     EXPECT_EQ(found.of(Category::parameters), expected.parameter * all_parameters);
@@ -88,7 +88,7 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
 // The scaler and delayed scales are few, and counted: scale, tracker and hysteresis; three streams
 // of a history and four numbers for each linear layer, and its weight in FP8 with one number.
 TEST(PlanBytes, IncludeTheStateOfScalersAndScales) {
-  const int64_t history = planned("fp8").recipe[amp::Role::input].delayed().history;
+  const int64_t history = planned("fp8").precision.recipe[amp::Role::input].delayed().history;
   EXPECT_EQ(
       forecast(planned("fp8")).of(Category::parameters),
       4 * all_parameters + layers * 4 * 3 * (history + 4) * 4 + layers * (block_matrices + 4 * 4));
@@ -101,7 +101,7 @@ TEST(PlanBytes, AreThoseThatARunTakes) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     for (const bool recompute : {false, true}) {
       train::Config config = planned(precision);
-      config.activations = nn::Activations::recompute(recompute);
+      config.train.activations = nn::Activations::recompute(recompute);
       SCOPED_TRACE(precision + std::string(recompute ? " recompute" : ""));
       const Forecast expected = forecast(config);
       const memory::Statistics before = memory::statistics();
@@ -151,7 +151,7 @@ TEST(PlanWork, IsCountedToTheOperation) {
   constexpr int64_t head = 6 * tokens * width * vocab;
   train::Config config = planned("bf16");
   EXPECT_EQ(flops_of(config), static_cast<double>(accumulate * (forward + backward + head)));
-  config.activations = nn::Activations::recompute();
+  config.train.activations = nn::Activations::recompute();
   EXPECT_EQ(flops_of(config), static_cast<double>(accumulate * (2 * forward + backward + head)));
 }
 
@@ -163,11 +163,11 @@ TEST(PlanWork, EndsWithTheUpdate) {
   train::Config config = planned("bf16");
   EXPECT_EQ(each(update(config)), 12 + 12 + 16);
   EXPECT_EQ(update(config).flops, 0);
-  config.moments = DType::bf16;
+  config.precision.moments = DType::bf16;
   EXPECT_EQ(each(update(config)), 12 + 12 + 8);
-  config.params = ParameterStorage::masters;
+  config.precision.params = ParameterStorage::masters;
   EXPECT_EQ(each(update(config)), 12 + 12 + 8 + 2);  // the 16-bit copy
-  config.params = ParameterStorage::split;
+  config.precision.params = ParameterStorage::split;
   EXPECT_EQ(each(update(config)), 12 + 12 + 8);  // which is half of the master here
 }
 

@@ -36,17 +36,17 @@ std::vector<Setup> cases() {
 
 train::Config config_of(const Setup& one) {
   train::Config config = train::small_config(one.precision);
-  config.model = *train::find_named(train::model_names, one.model);
-  config.params = *train::find_named(train::parameter_names, one.params);
-  config.activations = nn::Activations::recompute(one.recompute);
-  config.layers = 3;
-  config.width = 32;
-  config.heads = config.kv_heads = 4;
-  config.hidden = 96;
-  config.context = 24;
-  config.batch = 4;
-  config.accumulate = 2;
-  config.vocab = 256;
+  config.model.family = *train::find_named(train::model_names, one.model);
+  config.precision.params = *train::find_named(train::parameter_names, one.params);
+  config.train.activations = nn::Activations::recompute(one.recompute);
+  config.model.layers = 3;
+  config.model.width = 32;
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.hidden = 96;
+  config.model.context = 24;
+  config.train.batch = 4;
+  config.train.accumulate = 2;
+  config.model.vocab = 256;
   return config;
 }
 
@@ -80,11 +80,11 @@ TEST_P(Plan, IsWhatTheAllocatorMeasures) {
 
 // A run with statistics in every second step.
 train::Config run_of(train::Config config, const testing::TemporaryFolder& folder) {
-  config.layer_stats = 2;
-  config.steps = 8;
-  config.eval_every = config.sample = config.checkpoint_every = 0;
-  config.out = (folder / "run").string();
-  config.data = folder.put("text.txt", train::small_text() + train::small_text()).string();
+  config.run.layer_stats = 2;
+  config.train.steps = 8;
+  config.run.eval_every = config.run.sample = config.run.checkpoint_every = 0;
+  config.run.out = (folder / "run").string();
+  config.data.source = folder.put("text.txt", train::small_text() + train::small_text()).string();
   return config;
 }
 
@@ -122,7 +122,7 @@ TEST_P(Plan, OfARunWithCheckpointsIsWhatTheAllocatorMeasures) {
   train::Config config = run_of(config_of(GetParam()), folder);
   SlowCheckpoints doctor;
   const double peak = measured_peak(config, doctor);
-  config.checkpoint_every = 3;
+  config.run.checkpoint_every = 3;
   EXPECT_NEAR(static_cast<double>(forecast(config).run_peak()), peak, 0.03 * peak);
 }
 
@@ -131,7 +131,7 @@ TEST(PlanOfARun, BoundsCheckpointsThatAThreadWrites) {
   for (const int64_t checkpoint_every : {1, 3}) {
     const testing::TemporaryFolder folder;
     train::Config config = run_of(config_of({"llama", "fp16", "masters", true}), folder);
-    config.checkpoint_every = checkpoint_every;
+    config.run.checkpoint_every = checkpoint_every;
     Doctor doctor;
     const double peak = measured_peak(config, doctor);
     EXPECT_LT(peak, 1.03 * static_cast<double>(forecast(config).run_peak())) << checkpoint_every;
@@ -148,12 +148,12 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
   const int64_t limit = 6'000'000;
   const int64_t batch = largest_batch(config, limit);
   ASSERT_GT(batch, 1);
-  config.batch = batch;
+  config.train.batch = batch;
   EXPECT_LE(forecast(config).peak, limit);
-  config.batch = batch + 1;
+  config.train.batch = batch + 1;
   EXPECT_GT(forecast(config).peak, limit);
   EXPECT_EQ(largest_batch(config, 1000), 0);
-  config.activations = nn::Activations::recompute();
+  config.train.activations = nn::Activations::recompute();
   EXPECT_GT(largest_batch(config, limit), batch);
 }
 
@@ -161,7 +161,7 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
 TEST(LargestBatch, IsTheOneWhosePeakIsTheMemory) {
   train::Config config = config_of({"gpt2", "fp32", "autocast", false});
   for (const int64_t batch : {1, 2, 3, 5, 6, 7, 8, 13}) {
-    config.batch = batch;
+    config.train.batch = batch;
     const int64_t peak = train::forecast_memory(config).peak;
     EXPECT_EQ(largest_batch(config, peak), batch);
     EXPECT_EQ(largest_batch(config, peak - 1), batch - 1);
@@ -177,13 +177,13 @@ TEST(Forecast, KnowsTheLogits) {
 // 16384 rows into three chunks of whole tiles of 128 rows.
 TEST(Forecast, CountsTheLogitsOfItsDevice) {
   train::Config config = config_of({"gpt2", "bf16", "autocast", false});
-  config.vocab = 32768;
-  config.width = 1024;
-  config.context = 1024;
-  config.batch = 16;
-  config.device = Device::cpu();
+  config.model.vocab = 32768;
+  config.model.width = 1024;
+  config.model.context = 1024;
+  config.train.batch = 16;
+  config.train.device = Device::cpu();
   const Forecast cpu = forecast(config);
-  config.device = Device::cuda();
+  config.train.device = Device::cuda();
   const Forecast gpu = forecast(config);
   constexpr int64_t row = 32768 * 2;
   EXPECT_EQ(cpu.logits, 1024 * row);
@@ -204,7 +204,7 @@ TEST(Forecast, CountsTheWork) {
   EXPECT_GT(total(), 6 * matrices * tokens);
   EXPECT_LT(total(), 1.2 * 6 * matrices * tokens);
   const double once = total();
-  config.activations = nn::Activations::recompute();
+  config.train.activations = nn::Activations::recompute();
   EXPECT_GT(total(), 1.2 * once);  // the blocks' forward runs twice
 }
 

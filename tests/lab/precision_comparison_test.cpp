@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 
 train::Config small(const testing::TemporaryFolder& folder) {
   train::Config config = train::small_config("bf16");
-  config.data = folder.put("text.txt", train::small_text()).string();
-  config.steps = 8;
+  config.data.source = folder.put("text.txt", train::small_text()).string();
+  config.train.steps = 8;
   return config;
 }
 
@@ -70,7 +70,7 @@ TEST(Compare, WithoutAScalerF16GradientsAreSmaller) {
 TEST(Compare, ValidatesAboutTenTimes) {
   const testing::TemporaryFolder folder;
   train::Config config = small(folder);
-  config.steps = 25;  // a tenth is 2 steps
+  config.train.steps = 25;  // a tenth is 2 steps
   const Comparison found = compare(config, {.precisions = {"fp32"}, .seeds = 2});
   for (const train::Record& record : found.runs[0].records)
     EXPECT_EQ(record.validation_loss.has_value(), record.step % 2 == 0 || record.step == 25);
@@ -122,7 +122,7 @@ TEST(Compare, MarksDifferencesAboveTheSeedNoise) {
 TEST(Compare, ReadsTheTokenizersIds) {
   const testing::TemporaryFolder folder;
   train::Config config = small(folder);
-  config.tokenizer = "no-such.model";
+  config.data.tokenizer = "no-such.model";
   EXPECT_THAT(test::error_of([&config] { compare(config, {}); }), HasSubstr("no-such.model"));
 }
 
@@ -150,8 +150,8 @@ TEST(Compare, WritesATableAndAPage) {
 // Two precisions, three steps, three seeds: every number different.
 Comparison made_comparison() {
   Comparison made;
-  made.config.steps = 300, made.config.accumulate = 3, made.config.batch = 5;
-  made.config.context = 7, made.config.data = "a & b.txt";
+  made.config.train.steps = 300, made.config.train.accumulate = 3, made.config.train.batch = 5;
+  made.config.model.context = 7, made.config.data.source = "a & b.txt";
   const auto run = [](const char* precision, double shift) {
     ComparedRun one{
         .precision = precision, .loss = 2 + shift, .tokens_per_second = 12345.6 + shift};

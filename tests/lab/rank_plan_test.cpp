@@ -17,9 +17,9 @@ using ::testing::HasSubstr;
 
 train::Config rank_config() {
   train::Config config = train::small_config("bf16");
-  config.width = 256;
-  config.hidden = 1024;
-  config.accumulate = 8;
+  config.model.width = 256;
+  config.model.hidden = 1024;
+  config.train.accumulate = 8;
   return config;
 }
 
@@ -65,15 +65,15 @@ TEST(RankPlan, ShardsMomentsAndGradients) {
 // The bytes that the steps of each rank count on the meta device, of the rank that sends the most.
 TEST(RankPlan, SendsWhatTheRanksSend) {
   train::Config config = rank_config();
-  config.accumulate = 5;
+  config.train.accumulate = 5;
   const Forecast alone = forecast(config);
   for (const char* freeze : {"", "blocks.1"}) {
-    if (*freeze != 0) config.freeze = {freeze};
+    if (*freeze != 0) config.train.freeze = {freeze};
     for (const int stage : {1, 2, 3}) {
-      config.stage = stage;
+      config.ranks.stage = stage;
       for (const int ranks : {2, 3}) {
         train::Config on_meta = config;
-        on_meta.device = Device::meta();
+        on_meta.train.device = Device::meta();
         double most = 0;
         for (int rank = 0; rank < ranks; ++rank) {
           train::Trainer trainer(on_meta, ranks::simulated(rank, ranks));
@@ -91,8 +91,8 @@ TEST(RankPlan, SendsWhatTheRanksSend) {
 // the next one may be on its way, in a buffer with what is sent of it.
 TEST(RankPlan, StageThreeShardsTheBlocks) {
   train::Config config = rank_config();
-  config.params = train::ParameterStorage::masters;
-  config.layers = 8;
+  config.precision.params = train::ParameterStorage::masters;
+  config.model.layers = 8;
   const Forecast alone = forecast(config);
   const RankPlan two = plan_ranks(config, alone, 2.0, 2, {}),
                  eight = plan_ranks(config, alone, 2.0, 8, {});
@@ -111,7 +111,7 @@ TEST(RankPlan, CountsIdleRounds) {
 
 TEST(RankPlan, GoesUpToThousands) {
   train::Config config = train::small_config();
-  config.accumulate = 4096;
+  config.train.accumulate = 4096;
   const std::vector<RankPlan> plans = plan_up_to(config, 4096, {});
   ASSERT_EQ(plans.size(), 13u);
   EXPECT_EQ(plans.back().ranks, 4096);

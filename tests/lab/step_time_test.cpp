@@ -12,15 +12,15 @@ namespace {
 // that the configuration names by block must not be looked for in it.
 TEST(MeasureMachine, TakesModelsWhoseBlocksDiffer) {
   train::Config config = train::small_config("fp8");
-  config.model = train::ModelFamily::llama;
-  config.architecture =
+  config.model.family = train::ModelFamily::llama;
+  config.model.architecture =
       io::config_json({.layers = 2,
-                       .width = config.width,
+                       .width = config.model.width,
                        .heads = 2,
                        .kv_heads = 2,
-                       .hidden = config.hidden,
-                       .vocab = config.vocab,
-                       .context = config.context,
+                       .hidden = config.model.hidden,
+                       .vocab = config.model.vocab,
+                       .context = config.model.context,
                        .norm = nn::NormKind::rms,
                        .bias = false,
                        .qkv_bias = true,
@@ -29,22 +29,22 @@ TEST(MeasureMachine, TakesModelsWhoseBlocksDiffer) {
                        .window = 4,
                        .layer_types = {nn::LayerAttention::full, nn::LayerAttention::sliding},
                        .tied_head = false});
-  config.tied_head = false;
-  config.recipe.skip_last = 2;
-  config.lora_rank = 2;
-  config.lora_targets = {"model.layers.1.self_attn.q_proj"};
+  config.model.tied_head = false;
+  config.precision.recipe.skip_last = 2;
+  config.lora.rank = 2;
+  config.lora.targets = {"model.layers.1.self_attn.q_proj"};
   EXPECT_GT(step_seconds(forecast(config), measure_machine(config)), 0);
 }
 
 // Nor what a run looks for in blocks that the small model lacks, or in files.
 TEST(MeasureMachine, TakesRunsWhoseSettingsNameBlocks) {
   train::Config config = train::small_config("fp8");
-  config.layers = 2;
-  config.freeze = {"blocks.1"};
-  config.layer_stats_modules = {"blocks.1.mlp.up"};
-  config.overrides = {{.module = "blocks.1", .run = CastClass::f32}};
-  config.precision_plan = "no-such-plan.json";
-  config.auto_precision = true;
+  config.model.layers = 2;
+  config.train.freeze = {"blocks.1"};
+  config.run.layer_stats_modules = {"blocks.1.mlp.up"};
+  config.precision.overrides = {{.module = "blocks.1", .run = CastClass::f32}};
+  config.precision.plan = "no-such-plan.json";
+  config.precision.automatic = true;
   EXPECT_GT(measure_machine(config).bandwidth, 0);
 }
 
@@ -79,11 +79,11 @@ TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
 // Statistics of every block in each n-th step.
 TEST(Forecast, KnowsHowOftenStatisticsAreTaken) {
   train::Config config = train::small_config("bf16");
-  config.layers = 6;
-  config.steps = 100;
+  config.model.layers = 6;
+  config.train.steps = 100;
   const std::pair<int64_t, double> expected[] = {{0, 0}, {1, 6}, {4, 1.5}, {200, 0}};
   for (const auto& [every, blocks] : expected) {
-    config.layer_stats = every;
+    config.run.layer_stats = every;
     EXPECT_EQ(forecast(config).observed_blocks, blocks) << every;
   }
 }

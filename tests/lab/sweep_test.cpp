@@ -30,14 +30,14 @@ std::string text_with_a_rule() {
 
 train::Config sweep_config(const std::filesystem::path& text) {
   train::Config config = train::small_config("fp8");
-  config.data = text.string();
-  config.layers = 1;
-  config.context = 16;
-  config.batch = 16;
-  config.steps = 120;
-  config.warmup = 10;
-  config.lr = 8e-3;
-  config.recipe = amp::recipes::delayed();
+  config.data.source = text.string();
+  config.model.layers = 1;
+  config.model.context = 16;
+  config.train.batch = 16;
+  config.train.steps = 120;
+  config.train.warmup = 10;
+  config.train.lr = 8e-3;
+  config.precision.recipe = amp::recipes::delayed();
   return config;
 }
 
@@ -69,7 +69,7 @@ TEST(Sweep, RanksAPlantedLayerFirstAndPlansForIt) {
   const auto file = folder / "plan.json";
   train::write_precision_plan(plan, file);
   EXPECT_EQ(train::read_precision_plan(file), plan);
-  config.precision_plan = file.string();
+  config.precision.plan = file.string();
   EXPECT_TRUE(train::Trainer(config).recipes().overrides.contains("blocks.0.mlp.up"));
 }
 
@@ -77,8 +77,8 @@ TEST(Sweep, TakesMatmulsOneByOneAndCanBeStopped) {
   const testing::TemporaryFolder folder;
   folder.put("text.txt", text_with_a_rule());
   train::Config config = sweep_config(folder / "text.txt");
-  config.steps = 2;
-  config.warmup = 0;
+  config.train.steps = 2;
+  config.train.warmup = 0;
   std::vector<std::string> lines;
   const Sweep result = sweep(config, {.by = SweepOptions::By::matmul, .on_run = [&](auto& line) {
                                         lines.push_back(line);

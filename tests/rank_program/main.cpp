@@ -239,11 +239,13 @@ void infinite(const Ranks& ranks, const std::string& recipe) {
 // prints the medians of both and the waits for the GPU.
 void speed(const std::string& precision, const std::string& graph) {
   train::Config config;
-  config.layers = 12, config.width = 768, config.heads = 12, config.context = 1024;
-  config.vocab = 50304, config.batch = 8, config.accumulate = 8;
-  config.precision = precision == "fp8" ? train::Precision::quantized : train::Precision::bf16;
-  config.graph = graph == "off" ? train::GraphMode::off : train::GraphMode::automatic;
-  config.device = Device::cuda();
+  config.model.layers = 12, config.model.width = 768, config.model.heads = 12,
+  config.model.context = 1024;
+  config.model.vocab = 50304, config.train.batch = 8, config.train.accumulate = 8;
+  config.precision.matmul =
+      precision == "fp8" ? train::Precision::quantized : train::Precision::bf16;
+  config.train.graph = graph == "off" ? train::GraphMode::off : train::GraphMode::automatic;
+  config.train.device = Device::cuda();
   train::complete(config, true);
   std::string text(1 << 20, ' ');
   for (size_t i = 0; i < text.size(); ++i)
@@ -261,7 +263,7 @@ void speed(const std::string& precision, const std::string& graph) {
   for (int turn = -1; turn < turns; ++turn) {
     for (int k = 0; k < 2; ++k) {
       Side& side = sides[turn % 2 == 0 ? k : 1 - k];
-      backend::synchronize(*config.device);
+      backend::synchronize(*config.train.device);
       const int64_t waits = backend::host_waits();
       const auto begin = std::chrono::steady_clock::now();
       for (int i = 0; i < steps; ++i) {
@@ -269,7 +271,7 @@ void speed(const std::string& precision, const std::string& graph) {
         side.trainer.finished();
       }
       side.waits += turn < 0 ? 0 : backend::host_waits() - waits;
-      backend::synchronize(*config.device);
+      backend::synchronize(*config.train.device);
       const std::chrono::duration<double, std::milli> time =
           std::chrono::steady_clock::now() - begin;
       if (turn >= 0) side.times.push_back(time.count() / steps);

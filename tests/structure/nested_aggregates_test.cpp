@@ -55,13 +55,20 @@ bool is_container(const std::string& type) {
          type.starts_with("std::unordered_map<") || type.starts_with("std::set<");
 }
 
-// Structs with a default member initializer that allocates.
+// Structs with a default member initializer that allocates, and those with such a struct in them.
 std::set<std::string> allocating_structs(const std::vector<std::string>& texts) {
-  std::set<std::string> result;
+  std::vector<Member> members;
   for (const std::string& text : texts) {
-    for (const Member& member : members_of(text)) {
+    for (Member& member : members_of(text)) members.push_back(std::move(member));
+  }
+  std::set<std::string> result;
+  for (size_t known = 1; known != result.size();) {
+    known = result.size();
+    for (const Member& member : members) {
       const bool is_empty = member.initializer.empty() || member.initializer.starts_with(" = {}");
-      if (is_container(member.type) && !is_empty) result.insert(member.owner);
+      if ((is_container(member.type) && !is_empty) ||
+          result.contains(without_namespace(member.type)))
+        result.insert(member.owner);
     }
   }
   return result;
@@ -85,6 +92,8 @@ TEST(NestedAggregates, AreFound) {
                                                                "  int x = 0;\n"
                                                                "};\n"});
   EXPECT_EQ(allocating, std::set<std::string>{"Inner"});
+  EXPECT_TRUE(allocating_structs({"struct Outer {\n  Inner inner = Inner();\n};\n", inner})
+                  .contains("Outer"));
   const auto found = [&](const std::string& member) {
     return nested_in_braces("struct Outer {\n  " + member + "\n};\n", allocating).size();
   };

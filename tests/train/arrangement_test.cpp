@@ -18,20 +18,20 @@ using ::testing::HasSubstr;
 // Activations are most of its memory.
 Config deep_config(const std::string& precision = "bf16") {
   Config config = small_config(precision);
-  config.layers = 6;
-  config.batch = 16;
-  config.checkpoint_every = 0;
+  config.model.layers = 6;
+  config.train.batch = 16;
+  config.run.checkpoint_every = 0;
   return config;
 }
 
 Config with_bytes(Config config, int64_t bytes) {
-  config.memory = {.kind = MemoryBudget::Kind::bytes, .bytes = bytes};
+  config.train.memory = {.kind = MemoryBudget::Kind::bytes, .bytes = bytes};
   return config;
 }
 
 // Bytes that the steps of a run hold at their peak, as the allocator counts them.
 int64_t measured(Config config, const nn::Activations& activations) {
-  config.activations = activations;
+  config.train.activations = activations;
   const int64_t before = memory::allocated();
   Trainer trainer(config);
   memory::reset_peak();
@@ -52,7 +52,7 @@ TEST(Arrangement, KeepsEverythingThatFits) {
 TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
   const Config config = deep_config();
   Config smallest = config;
-  smallest.memory.kind = MemoryBudget::Kind::least;
+  smallest.train.memory.kind = MemoryBudget::Kind::least;
   const int64_t least = arrange(smallest, nullptr).peak,
                 most = arrange(with_bytes(config, int64_t{1} << 40), nullptr).peak;
   std::vector<int64_t> kept;
@@ -63,7 +63,7 @@ TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
     EXPECT_LE(measured(config, found.activations), budget) << share;
     kept.push_back(found.activations.kept);
     Config next = config;
-    next.activations = nn::Activations{.kept = kept.back() + 1, .lean = 0};
+    next.train.activations = nn::Activations{.kept = kept.back() + 1, .lean = 0};
     EXPECT_GT(forecast_memory(next).peak_reserved, budget) << share;
   }
   EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
@@ -76,7 +76,7 @@ TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
 TEST(Arrangement, CountsTheCopyOfACheckpoint) {
   Config config = deep_config("fp32");
   const int64_t without = arrange(config, nullptr).peak;
-  config.checkpoint_every = 2;
+  config.run.checkpoint_every = 2;
   const int64_t copied = arrange(config, nullptr).peak - without;
   const auto expected = static_cast<double>(12 * Trainer(config).model().parameter_count());
   EXPECT_NEAR(static_cast<double>(copied), expected, 0.05 * expected);
@@ -92,7 +92,7 @@ TEST(Arrangement, RefusesBytesThatNoArrangementFits) {
 
 TEST(Arrangement, TakesTheLeastIfAsked) {
   Config config = deep_config();
-  config.memory.kind = MemoryBudget::Kind::least;
+  config.train.memory.kind = MemoryBudget::Kind::least;
   const Arrangement found = arrange(config, nullptr);
   EXPECT_EQ(found.activations, (nn::Activations{.kept = 1, .lean = 0}));
   const int64_t bytes = measured(config, found.activations);
@@ -123,15 +123,15 @@ TEST(Arrangement, SaysWhatBlocksKeep) {
 
 TEST(Arrangement, OffersWhatWouldSaveMemory) {
   Config config = deep_config();
-  config.batch = 1;
-  config.width = 64;
-  config.memory.kind = MemoryBudget::Kind::least;
+  config.train.batch = 1;
+  config.model.width = 64;
+  config.train.memory.kind = MemoryBudget::Kind::least;
   const Arrangement found = arrange(config, nullptr);
   const std::vector<std::string> offers = savings(found, config);
   ASSERT_EQ(offers.size(), 2u);
   EXPECT_THAT(offers[0], HasSubstr("--moments 8bit would save "));
   EXPECT_THAT(offers[1], HasSubstr("--params split would save "));
-  config.moments = DType::u8;
+  config.precision.moments = DType::u8;
   EXPECT_EQ(savings(arrange(config, nullptr), config).size(), 1u);
 }
 
@@ -139,14 +139,14 @@ TEST(Arrangement, OffersWhatWouldSaveMemory) {
 TEST(Arrangement, ChangesNoBit) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     Config config = deep_config(precision);
-    config.batch = 2;
-    config.accumulate = 2;
-    config.dropout = 0.25;
+    config.train.batch = 2;
+    config.train.accumulate = 2;
+    config.train.dropout = 0.25;
     std::vector<std::vector<double>> all;
     for (const nn::Activations& activations :
          {nn::Activations::keep(), nn::Activations{}, nn::Activations{.kept = 2, .lean = 0},
           nn::Activations{.kept = 1, .lean = 2}, nn::Activations::recompute()}) {
-      config.activations = activations;
+      config.train.activations = activations;
       Trainer trainer(config);
       std::vector<double> values;
       for (int i = 0; i < 3; ++i) values.push_back(trainer.step(small_tokens()).loss);

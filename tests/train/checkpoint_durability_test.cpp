@@ -33,7 +33,7 @@ class CheckpointDurability : public ::testing::Test {
 
   static Config tiny() {
     Config config = small_config();
-    config.layers = 1;
+    config.model.layers = 1;
     return config;
   }
 

@@ -115,7 +115,7 @@ TEST(Checkpoint, AnotherModelIsRefusedAndNothingChanged) {
   Trainer trainer(small_config());
   const fs::path saved = save_checkpoint(trainer, folder.path(), 2);
   Config other = small_config();
-  other.heads = other.kv_heads = 4;  // the same shapes
+  other.model.heads = other.model.kv_heads = 4;  // the same shapes
   Trainer different(other);
   const auto before = to_vector(different.model().head_weight());
   EXPECT_THAT(test::error_of([&] { load_checkpoint(different, saved); }),

@@ -22,14 +22,15 @@ class Companions : public ::testing::Test {
     std::filesystem::copy(testing::golden("chat/byte_level.json"),
                           folder_ / "model/tokenizer.json");
     tokenizer_ = data::open_tokenizer((folder_ / "model").string());
-    config_.tokenizer = config_.init_from = (folder_ / "model").string();
-    config_.data = folder_.put("data.jsonl", R"({"prompt": "a", "completion": "b"})").string();
+    config_.data.tokenizer = config_.model.init_from = (folder_ / "model").string();
+    config_.data.source =
+        folder_.put("data.jsonl", R"({"prompt": "a", "completion": "b"})").string();
   }
   io::CompanionFiles files() const { return companions_of(config_, *tokenizer_, folder_.path()); }
   // The file after training on ChatML, whose answers end with token 4.
   std::string with_chatml(const std::string& generation_config) {
     folder_.put("model/generation_config.json", generation_config);
-    config_.chat = data::ChatFormat::chatml;
+    config_.data.chat = data::ChatFormat::chatml;
     return files().at("generation_config.json");
   }
 
@@ -43,8 +44,8 @@ TEST_F(Companions, AreThoseOfTheModel) {
   folder_.put("model/generation_config.json", "{\"eos_token_id\": 2}");
   EXPECT_EQ(files().at("chat_template.jinja"), "[INST] [/INST]");
   EXPECT_EQ(files().at("generation_config.json"), "{\"eos_token_id\": 2}");
-  config_.tokenizer = "bytes";
-  config_.init_from.clear();
+  config_.data.tokenizer = "bytes";
+  config_.model.init_from.clear();
   EXPECT_THAT(files(), IsEmpty());
 }
 
@@ -58,21 +59,22 @@ TEST_F(Companions, AnotherTokenizerBringsItsTemplate) {
   folder_.put("other/generation_config.json", "{\"eos_token_id\": 9}");
   const auto expect = [this](const char* chat_template) {
     const io::CompanionFiles found = files();
-    EXPECT_EQ(found.at("chat_template.jinja"), chat_template) << config_.tokenizer;
-    EXPECT_EQ(found.at("generation_config.json"), "{\"eos_token_id\": 2}") << config_.tokenizer;
+    EXPECT_EQ(found.at("chat_template.jinja"), chat_template) << config_.data.tokenizer;
+    EXPECT_EQ(found.at("generation_config.json"), "{\"eos_token_id\": 2}")
+        << config_.data.tokenizer;
   };
-  config_.tokenizer = (folder_ / "other").string();
+  config_.data.tokenizer = (folder_ / "other").string();
   expect("<|im_start|><|im_end|>");
-  config_.tokenizer = (folder_ / "other/tokenizer.json").string();
+  config_.data.tokenizer = (folder_ / "other/tokenizer.json").string();
   expect("<|im_start|><|im_end|>");
-  config_.data = folder_.put("text.txt", "plain text has no conversations").string();
+  config_.data.source = folder_.put("text.txt", "plain text has no conversations").string();
   expect("[INST] [/INST]");
-  config_.tokenizer = "bytes";
-  config_.data = (folder_ / "data.jsonl").string();
+  config_.data.tokenizer = "bytes";
+  config_.data.source = (folder_ / "data.jsonl").string();
   expect("[INST] [/INST]");
   // Without a model nothing says what ends a text.
-  config_.init_from.clear();
-  config_.tokenizer = (folder_ / "other").string();
+  config_.model.init_from.clear();
+  config_.data.tokenizer = (folder_ / "other").string();
   EXPECT_EQ(files().at("chat_template.jinja"), "<|im_start|><|im_end|>");
   EXPECT_EQ(files().count("generation_config.json"), 0u);
 }

@@ -130,19 +130,20 @@ TEST(Evaluate, RefusesTooLittle) {
 TEST(EvaluationData, IsTheValidationPartOfTheRunOrAllOfAFile) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
-  config.steps = 1;
-  config.warmup = 0;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
+  config.train.steps = 1;
+  config.train.warmup = 0;
   const RunResult run = train::run(config, Progress::Mode::quiet);
   const EvaluationData part = evaluation_data(run.checkpoint, "", {.vocab = 256});
   EXPECT_EQ(part.tokens.size(),
             static_cast<int64_t>(0.05 * static_cast<double>(small_text().size())));
   EXPECT_EQ(part.bytes, part.tokens.size() - 1);
-  EXPECT_EQ(evaluation_data(run.checkpoint, config.data, {.vocab = 256}).tokens.size(),
+  EXPECT_EQ(evaluation_data(run.checkpoint, config.data.source, {.vocab = 256}).tokens.size(),
             static_cast<int64_t>(small_text().size()));
-  EXPECT_THAT(test::error_of([&] { evaluation_data(folder.path(), config.data, {.vocab = 500}); }),
-              HasSubstr("token file (.bin) of the 500 ids"));
+  EXPECT_THAT(
+      test::error_of([&] { evaluation_data(folder.path(), config.data.source, {.vocab = 500}); }),
+      HasSubstr("token file (.bin) of the 500 ids"));
   EXPECT_THAT(test::error_of([&] { evaluation_data(folder.path(), "", {.vocab = 256}); }),
               HasSubstr("--data"));
 }

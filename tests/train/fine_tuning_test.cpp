@@ -86,8 +86,8 @@ class PeftRun : public TestWithParam<const char*> {
                              {"lora-rank", std::to_string(lora.root().at("rank").integer(1, 99))},
                              {"lora-alpha", std::to_string(lora.root().at("alpha").integer(1, 99))},
                              {"lora-targets", targets}}});
-    config.weight_decay = number("weight_decay");
-    config.clip = number("clip");
+    config.train.weight_decay = number("weight_decay");
+    config.train.clip = number("clip");
     return config;
   }
 
@@ -130,17 +130,17 @@ class LoraRun : public ::testing::Test {
 
   Config config(const std::string& precision) const {
     Config config = small_config(precision);
-    config.init_from = (folder_ / "base").string();
-    config.data = data_;
-    config.out = (folder_ / "run").string();
-    config.lora_rank = 2;
-    config.lora_dropout = 0.25;
-    config.lora_targets = {"c_attn", "mlp.c_proj"};
-    config.accumulate = 2;
-    config.activations = nn::Activations::recompute();
-    config.dropout = 0.1;
-    config.params =
-        uses_autocast(config.precision) ? ParameterStorage::masters : ParameterStorage::autocast;
+    config.model.init_from = (folder_ / "base").string();
+    config.data.source = data_;
+    config.run.out = (folder_ / "run").string();
+    config.lora.rank = 2;
+    config.lora.dropout = 0.25;
+    config.lora.targets = {"c_attn", "mlp.c_proj"};
+    config.train.accumulate = 2;
+    config.train.activations = nn::Activations::recompute();
+    config.train.dropout = 0.1;
+    config.precision.params = uses_autocast(config.precision.matmul) ? ParameterStorage::masters
+                                                                     : ParameterStorage::autocast;
     return config;
   }
 
@@ -159,14 +159,14 @@ class LoraPrecision : public LoraRun, public ::testing::WithParamInterface<const
 TEST_P(LoraPrecision, ResumesBitForBitAndLeavesTheBaseAlone) {
   const Config full = config(GetParam());
   Trainer straight(full);
-  straight.init_from(full.init_from);
+  straight.init_from(full.model.init_from);
   const auto base = values(io::to_huggingface(straight.model()));
   for (int i = 0; i < 3; ++i) straight.step(small_tokens());
   const fs::path saved = save_checkpoint(straight, folder_ / "checkpoints", 1);
   for (int i = 0; i < 3; ++i) straight.step(small_tokens());
 
   Trainer resumed(full);
-  resumed.init_from(full.init_from);
+  resumed.init_from(full.model.init_from);
   load_checkpoint(resumed, saved);
   for (int i = 0; i < 3; ++i) resumed.step(small_tokens());
   EXPECT_EQ(values(io::adapter_tensors(resumed.model())),
@@ -177,11 +177,11 @@ TEST_P(LoraPrecision, ResumesBitForBitAndLeavesTheBaseAlone) {
 
 TEST_P(LoraPrecision, RecomputeChangesNoBit) {
   Config with = config(GetParam()), without = with;
-  without.activations = nn::Activations::recompute(false);
+  without.train.activations = nn::Activations::recompute(false);
   std::map<std::string, std::vector<double>> results[2];
   for (int i = 0; i < 2; ++i) {
     Trainer trainer(i == 0 ? with : without);
-    trainer.init_from(with.init_from);
+    trainer.init_from(with.model.init_from);
     for (int step = 0; step < 3; ++step) trainer.step(small_tokens());
     results[i] = values(io::adapter_tensors(trainer.model()));
   }
@@ -193,16 +193,16 @@ INSTANTIATE_TEST_SUITE_P(FineTuning, LoraPrecision,
 
 TEST_F(LoraRun, ARunAndItsContinuationHaveTheSameAdapters) {
   Config config = this->config("bf16");
-  config.steps = 4;
-  config.checkpoint_every = 2;
-  config.keep = 9;
+  config.train.steps = 4;
+  config.run.checkpoint_every = 2;
+  config.run.keep = 9;
   const RunResult whole = run(config, Progress::Mode::quiet);
   const auto adapters = [](const fs::path& checkpoint) {
     return values(io::load_safetensors(checkpoint / "adapter_model.safetensors"));
   };
   const auto expected = adapters(whole.checkpoint);
   fs::remove_all(whole.checkpoint);
-  config.resume = true;
+  config.run.resume = true;
   EXPECT_EQ(adapters(run(config, Progress::Mode::quiet).checkpoint), expected);
   // The folder is a model: the base with the adapter in it.
   EXPECT_EQ(io::load_pretrained(whole.checkpoint)->config().layers, 2);
@@ -210,13 +210,13 @@ TEST_F(LoraRun, ARunAndItsContinuationHaveTheSameAdapters) {
 
 TEST_F(LoraRun, DoesNotContinueOnOtherWeights) {
   Config config = this->config("bf16");
-  config.steps = 2;
+  config.train.steps = 2;
   run(config, Progress::Mode::quiet);
   Config other = small_config();
-  other.seed = 9;
+  other.train.seed = 9;
   io::save_pretrained(nn::LanguageModel(model_config(other)), folder_ / "base");
-  config.steps = 4;
-  config.resume = true;
+  config.train.steps = 4;
+  config.run.resume = true;
   EXPECT_THAT(refusal_of([&] { run(config, Progress::Mode::quiet); }),
               HasSubstr("the weights that the run adapts"));
 }
@@ -234,7 +234,7 @@ TEST_F(LoraRun, FrozenWeightsAreBf16ByDefault) {
                     .options = {{"init-from", (folder_ / "base").string()},
                                 {"precision", precision},
                                 {"lora-rank", "4"}}})
-        .params;
+        .precision.params;
   };
   EXPECT_EQ(params("bf16"), ParameterStorage::masters);
   EXPECT_EQ(params("fp16"), ParameterStorage::autocast);
@@ -254,13 +254,13 @@ class ExampleRun : public ::testing::Test {
  protected:
   Config config(const std::string& name, bool pack) const {
     Config config = small_config();
-    config.data = folder_.put("data.jsonl", small_examples()).string();
-    config.out = (folder_ / name).string();
-    config.context = 16;
-    config.steps = 4;
-    config.checkpoint_every = 2;
-    config.keep = 9;
-    config.pack = pack;
+    config.data.source = folder_.put("data.jsonl", small_examples()).string();
+    config.run.out = (folder_ / name).string();
+    config.model.context = 16;
+    config.train.steps = 4;
+    config.run.checkpoint_every = 2;
+    config.run.keep = 9;
+    config.data.pack = pack;
     return config;
   }
 
@@ -272,7 +272,7 @@ class ExampleRun : public ::testing::Test {
     const RunResult whole = run(config, Progress::Mode::quiet);
     const std::string expected = weights_of(whole);
     fs::remove_all(whole.checkpoint);
-    config.resume = true;
+    config.run.resume = true;
     EXPECT_EQ(weights_of(run(config, Progress::Mode::quiet)), expected);
   }
 
@@ -286,15 +286,16 @@ TEST_F(ExampleRun, ResumesBitForBit) {
 
 TEST_F(ExampleRun, MixedWithTextResumesBitForBit) {
   Config config = this->config("mixed", true);
-  config.data = "2*" + config.data + ",1*" + folder_.put("text.txt", small_text()).string();
+  config.data.source =
+      "2*" + config.data.source + ",1*" + folder_.put("text.txt", small_text()).string();
   expect_the_same_resumed(config);
   // Other answers of the same text are other data.
-  config.resume = true;
+  config.run.resume = true;
   std::string lines = small_examples();
   const std::string from = R"(", "completion": "27")", to = R"(2", "completion": "7")";
   lines.replace(lines.find(from), from.size(), to);
   folder_.put("data.jsonl", lines);
-  config.steps = 6;
+  config.train.steps = 6;
   EXPECT_THAT(test::error_of([&] { run(config, Progress::Mode::quiet); }),
               HasSubstr("--allow-changes"));
 }
@@ -302,30 +303,32 @@ TEST_F(ExampleRun, MixedWithTextResumesBitForBit) {
 // One long example makes every other row mostly padding, which no figure counts.
 TEST_F(ExampleRun, PaddingIsNotInAnyCountOfTokens) {
   Config config = this->config("padded", false);
-  config.context = 256;
-  config.accumulate = 2;
-  config.steps = 8;
+  config.model.context = 256;
+  config.train.accumulate = 2;
+  config.train.steps = 8;
   std::string lines = small_examples();
   lines += "{\"prompt\": \"long\", \"completion\": \"" + std::string(400, 'x') + "\"}\n";
-  config.data = folder_.put("long.jsonl", lines).string();
+  config.data.source = folder_.put("long.jsonl", lines).string();
   const fs::path folder = run(config, Progress::Mode::quiet).folder;
   fs::remove_all(folder / "checkpoints/step-8");
-  config.resume = true;
+  config.run.resume = true;
   run(config, Progress::Mode::quiet);
   const RunSummary summary = read_run(folder);
   const data::Split split = data::read_split(data_source(config, nullptr));
   int64_t expected = 0;
-  for (int64_t i = 0; i < config.steps * config.accumulate; ++i) {
+  for (int64_t i = 0; i < config.train.steps * config.train.accumulate; ++i) {
     const Tensor tokens =
-        data::training_batch(split.train, {config.batch, config.context, config.accumulate},
-                             static_cast<uint64_t>(config.seed), i / 2, i % 2)
+        data::training_batch(split.train,
+                             {config.train.batch, config.model.context, config.train.accumulate},
+                             static_cast<uint64_t>(config.train.seed), i / 2, i % 2)
             .tokens;
     expected += tokens.numel() -
                 std::count(tokens.data<int64_t>(), tokens.data<int64_t>() + tokens.numel(), 0);
   }
   const Record& last = summary.records.back();
   EXPECT_EQ(last.tokens, expected);
-  EXPECT_LT(4 * expected, config.steps * config.accumulate * config.batch * config.context);
+  EXPECT_LT(4 * expected, config.train.steps * config.train.accumulate * config.train.batch *
+                              config.model.context);
   const double mean = static_cast<double>(expected) / last.seconds;
   EXPECT_THAT(report_html(summary),
               HasSubstr("Tokens per second</dt><dd>" + grouped(std::llround(mean))));
@@ -341,11 +344,11 @@ TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
   double losses[2];
   for (const bool pack : {false, true}) {
     Config config = this->config(pack ? "packed" : "padded", pack);
-    config.lr = 0;
-    config.batch = 1;
-    config.validation = 0.4;
+    config.train.lr = 0;
+    config.train.batch = 1;
+    config.data.validation = 0.4;
     const data::Split split = data::read_split(data_source(config, nullptr));
-    config.eval_batches = split.validation.documents()->rows();
+    config.run.eval_batches = split.validation.documents()->rows();
     losses[pack ? 1 : 0] = Trainer(config).evaluate(split.validation);
   }
   EXPECT_NEAR(losses[0], losses[1], 1e-5);
@@ -353,7 +356,7 @@ TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
 
 TEST(Freeze, PatternsAndModulesAreLeftOutOfTheOptimizer) {
   Config config = small_config();
-  config.freeze = {"embed*", "blocks.0"};
+  config.train.freeze = {"embed*", "blocks.0"};
   Trainer trainer(config);
   std::map<std::string, std::vector<double>> before;
   for (const auto& [name, parameter] : trainer.model().named_parameters())
@@ -367,10 +370,10 @@ TEST(Freeze, PatternsAndModulesAreLeftOutOfTheOptimizer) {
 
 TEST(Freeze, RefusesPatternsOfNothingAndOfEverything) {
   Config config = small_config();
-  config.freeze = {"model.embed_tokens"};
+  config.train.freeze = {"model.embed_tokens"};
   EXPECT_THAT(refusal_of([&] { Trainer{config}; }),
               HasSubstr("names of parameters, such as embedding.weight"));
-  config.freeze = {"*"};
+  config.train.freeze = {"*"};
   EXPECT_THAT(refusal_of([&] { Trainer{config}; }), HasSubstr("parameters left to train"));
 }
 
@@ -378,12 +381,12 @@ TEST(Freeze, RefusesPatternsOfNothingAndOfEverything) {
 TEST(Patience, EndsARunAndKeepsTheBestModel) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
-  config.lr = 0;
-  config.steps = 40;
-  config.patience = 3;
-  config.keep_best = true;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
+  config.train.lr = 0;
+  config.train.steps = 40;
+  config.run.patience = 3;
+  config.run.keep_best = true;
   const RunResult result = run(config, Progress::Mode::quiet);
   EXPECT_EQ(result.steps, 8);  // validations after steps 2, 4, 6 and 8
   EXPECT_TRUE(result.stopped_early);
@@ -392,19 +395,19 @@ TEST(Patience, EndsARunAndKeepsTheBestModel) {
   EXPECT_EQ(result.best, folder / "run/best");
   EXPECT_EQ(io::load_pretrained(result.best)->config().layers, 2);
   EXPECT_FALSE(fs::exists(result.best / "trainer.safetensors"));
-  config.resume = true;
+  config.run.resume = true;
   EXPECT_EQ(run(config, Progress::Mode::quiet).steps, 8);
 }
 
 TEST(Patience, TheBestModelIsThatOfItsStep) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
-  config.steps = 6;
-  config.checkpoint_every = 2;
-  config.keep = 9;
-  config.keep_best = true;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
+  config.train.steps = 6;
+  config.run.checkpoint_every = 2;
+  config.run.keep = 9;
+  config.run.keep_best = true;
   const RunResult result = run(config, Progress::Mode::quiet);
   const fs::path same = folder / "run/checkpoints" / ("step-" + std::to_string(result.best_step));
   EXPECT_EQ(testing::content_of(result.best / "model.safetensors"),

@@ -10,7 +10,7 @@ namespace {
 
 // Real steps allocate what was forecast, byte for byte in every category.
 void expect_what_a_run_takes(Config config, const std::string& what) {
-  config.accumulate = 2;
+  config.train.accumulate = 2;
   const memory::Statistics forecast = forecast_memory(config);
   const memory::Statistics before = memory::statistics();
   memory::reset_peak();
@@ -29,7 +29,7 @@ TEST(Forecast, IsWhatARunTakes) {
       if (params != ParameterStorage::autocast && precision == "fp32") continue;
       if (params == ParameterStorage::split && precision == "fp16") continue;
       Config config = small_config(precision);
-      config.params = params;
+      config.precision.params = params;
       expect_what_a_run_takes(config, precision + " " + std::string(name));
     }
   }
@@ -39,30 +39,30 @@ TEST(Forecast, IsWhatARunTakes) {
 TEST(Forecast, KnowsFinerFp8Scales) {
   for (const char* recipe : {"current", "row", "block", "mx"}) {
     Config config = small_config("fp8");
-    config.hidden = 2048;
-    config.recipe = amp::parse_recipe(recipe);
+    config.model.hidden = 2048;
+    config.precision.recipe = amp::parse_recipe(recipe);
     expect_what_a_run_takes(config, recipe);
   }
 }
 
 TEST(Forecast, IsWhatARunWithAnFp8HeadTakes) {
   Config config = small_config("fp8");
-  config.recipe.set_head(true);
+  config.precision.recipe.set_head(true);
   expect_what_a_run_takes(config, "FP8 head");
 }
 
 // The gradients of its logits are there a second time, in one byte each.
 TEST(Forecast, ChunksOfAnFp8HeadAreShorter) {
   Config config = small_config("fp8");
-  config.device = Device::cuda();
-  config.vocab = 32000;
-  config.width = 2048;
-  config.context = 2048;
-  config.batch = 8;
+  config.train.device = Device::cuda();
+  config.model.vocab = 32000;
+  config.model.width = 2048;
+  config.model.context = 2048;
+  config.train.batch = 8;
   EXPECT_EQ(loss_chunk(config), 5504);
-  config.recipe.set_head(true);
+  config.precision.recipe.set_head(true);
   EXPECT_EQ(loss_chunk(config), 4096);
-  config.precision = Precision::bf16;
+  config.precision.matmul = Precision::bf16;
   EXPECT_EQ(loss_chunk(config), 5504);
 }
 
@@ -77,15 +77,16 @@ TEST(Forecast, NeedsNoMemoryForALargeModel) {
 // those of a CPU do.
 TEST(Forecast, KnowsWhatAGpuComputesAgain) {
   Config config = small_config("bf16");
-  config.model = ModelFamily::gpt2;
-  config.layers = 6;
-  config.batch = 16;
+  config.model.family = ModelFamily::gpt2;
+  config.model.layers = 6;
+  config.train.batch = 16;
   const auto peak = [&](Device device, const nn::Activations& activations) {
-    config.device = device;
-    config.activations = activations;
+    config.train.device = device;
+    config.train.activations = activations;
     return forecast_memory(config).peak;
   };
-  const int64_t results = config.layers * config.batch * config.context * 4 * config.width * 2;
+  const int64_t results =
+      config.model.layers * config.train.batch * config.model.context * 4 * config.model.width * 2;
   EXPECT_EQ(peak(Device::cuda(), nn::Activations::keep()) - peak(Device::cuda(), nn::Activations{}),
             results);
   EXPECT_EQ(peak(Device::cpu(), nn::Activations::keep()), peak(Device::cpu(), nn::Activations{}));

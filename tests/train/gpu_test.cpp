@@ -21,14 +21,14 @@ struct Trained {
 
 Trained train(const Config& config, Device device) {
   Config here = config;
-  here.device = device;
+  here.train.device = device;
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
   Trainer trainer(here);
   Trained run;
-  for (int64_t i = 0; i < config.steps; ++i) {
+  for (int64_t i = 0; i < config.train.steps; ++i) {
     trainer.start_step(tokens);
     for (const StepResult& result :
-         i + 1 == config.steps ? trainer.finish_all() : trainer.finished())
+         i + 1 == config.train.steps ? trainer.finish_all() : trainer.finished())
       run.losses.push_back(result.loss);
   }
   run.skipped = trainer.skipped();
@@ -45,13 +45,13 @@ class TrainingGpu : public ::testing::TestWithParam<const char*> {
 
 Config hundred_steps(const std::string& precision) {
   Config config = small_config(precision);
-  config.width = 64;
-  config.heads = config.kv_heads = 4;
-  config.hidden = 256;
-  config.context = 32;
-  config.steps = 100;
-  config.scale_growth_interval = 20;
-  config.lr = 1e-3;
+  config.model.width = 64;
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.hidden = 256;
+  config.model.context = 32;
+  config.train.steps = 100;
+  config.precision.scale_growth_interval = 20;
+  config.train.lr = 1e-3;
   return config;
 }
 
@@ -71,7 +71,7 @@ TEST_P(TrainingGpu, FollowsTheCpu) {
 
 TEST_P(TrainingGpu, GivesTheSameBitsTwice) {
   Config config = hundred_steps(GetParam());
-  config.steps = 10;
+  config.train.steps = 10;
   const Trained one = train(config, Device::cuda()), two = train(config, Device::cuda());
   EXPECT_EQ(one.losses, two.losses);
   ASSERT_EQ(one.state.size(), two.state.size());
@@ -85,11 +85,11 @@ TEST_P(TrainingGpu, KeptActivationsFollowTheCpuAndTakeMemory) {
   const std::string precision = GetParam();
   for (const ModelFamily family : {ModelFamily::gpt2, ModelFamily::llama}) {
     Config config = hundred_steps(precision);
-    config.model = family;
-    config.steps = 20;
-    config.batch = 16;
+    config.model.family = family;
+    config.train.steps = 20;
+    config.train.batch = 16;
     const auto peak = [&](int64_t kept) {
-      config.activations = nn::Activations{.kept = kept};
+      config.train.activations = nn::Activations{.kept = kept};
       memory::reset_peak(Device::cuda());
       const int64_t before = memory::allocated(Device::cuda());
       const Trained gpu = train(config, Device::cuda());
@@ -99,7 +99,7 @@ TEST_P(TrainingGpu, KeptActivationsFollowTheCpuAndTakeMemory) {
         EXPECT_NEAR(gpu.losses[i], cpu.losses[i], tolerance * cpu.losses[i]) << "step " << i + 1;
       return memory::peak(Device::cuda()) - before;
     };
-    EXPECT_LT(peak(0), peak(config.layers));
+    EXPECT_LT(peak(0), peak(config.model.layers));
   }
 }
 
@@ -110,7 +110,7 @@ class Fp8TrainingGpu : public TrainingGpu {};
 
 TEST_P(Fp8TrainingGpu, FollowsTheCpu) {
   Config config = hundred_steps("fp8");
-  config.recipe = amp::parse_recipe(GetParam());
+  config.precision.recipe = amp::parse_recipe(GetParam());
   const Trained cpu = train(config, Device::cpu()), gpu = train(config, Device::cuda());
   ASSERT_EQ(gpu.losses.size(), 100u);
   for (size_t i = 0; i < gpu.losses.size(); ++i)
@@ -126,8 +126,8 @@ class OverflowGpu : public TrainingGpu {};
 // An initial scale far too large: steps are skipped and counted on the device, and reported later.
 TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   Config config = hundred_steps("fp16");
-  config.steps = 12;
-  config.scale_init = 0x1p40;
+  config.train.steps = 12;
+  config.precision.scale_init = 0x1p40;
   const Trained cpu = train(config, Device::cpu()), gpu = train(config, Device::cuda());
   EXPECT_GT(gpu.skipped, 0);
   EXPECT_EQ(gpu.skipped, cpu.skipped);
@@ -139,12 +139,12 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
 // The host launches steps faster than the GPU runs them: nothing in a step waits for results.
 TEST_P(OverflowGpu, SteadyStepsNeverWait) {
   Config config = hundred_steps("fp16");
-  config.device = Device::cuda();
-  config.width = 256;
-  config.context = 256;
-  config.batch = 16;
+  config.train.device = Device::cuda();
+  config.model.width = 256;
+  config.model.context = 256;
+  config.train.batch = 16;
   for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
-    config.graph = graph;
+    config.train.graph = graph;
     const data::Tokens tokens = data::Tokens::of_bytes(small_text() + small_text());
     Trainer trainer(config);
     for (int i = 0; i < 4; ++i) trainer.start_step(tokens);
@@ -177,21 +177,21 @@ class GraphGpu : public ::testing::TestWithParam<GraphCase> {
   void SetUp() override {
     if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
     config = hundred_steps(GetParam().precision);
-    config.device = Device::cuda();
-    config.steps = 12;
+    config.train.device = Device::cuda();
+    config.train.steps = 12;
     GetParam().change(config);
   }
 
   // With a validation after step 6 and a state_dict() after step 8, which flushes FP8 histories.
   Trained trained(GraphMode graph) {
-    config.graph = graph;
+    config.train.graph = graph;
     const data::Tokens tokens = data::Tokens::of_bytes(small_text());
     Trainer trainer(config);
     Trained run;
-    for (int64_t i = 1; i <= config.steps; ++i) {
+    for (int64_t i = 1; i <= config.train.steps; ++i) {
       trainer.start_step(tokens);
       EXPECT_EQ(trainer.uses_graph(), graph == GraphMode::on && i > 2) << "step " << i;
-      const bool stop = i == 6 || i == 8 || i == config.steps;
+      const bool stop = i == 6 || i == 8 || i == config.train.steps;
       for (const StepResult& result : stop ? trainer.finish_all() : trainer.finished()) {
         run.losses.push_back(result.loss);
         run.losses.push_back(result.gradient_norm);
@@ -220,9 +220,10 @@ TEST_P(GraphGpu, GivesTheBitsOfStepsWithoutOne) {
     EXPECT_EQ(captured.losses[i], eager.losses[i]) << "number " << i;
   }
   EXPECT_EQ(captured.skipped, eager.skipped);
-  if (config.scale_init > 65536) {  // some of each in the graph, whose first step is the third
+  if (config.precision.scale_init >
+      65536) {  // some of each in the graph, whose first step is the third
     EXPECT_GT(captured.skipped, 3);
-    EXPECT_LT(captured.skipped, config.steps);
+    EXPECT_LT(captured.skipped, config.train.steps);
   }
   ASSERT_EQ(captured.state.size(), eager.state.size());
   for (const auto& [name, tensor] : eager.state)
@@ -230,7 +231,7 @@ TEST_P(GraphGpu, GivesTheBitsOfStepsWithoutOne) {
 }
 
 TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
-  config.graph = GraphMode::on;
+  config.train.graph = GraphMode::on;
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
   const auto statistics = [] { return memory::statistics(Device::cuda()); };
   Trainer trainer(config);
@@ -252,21 +253,22 @@ TEST(PackedGraphGpu, GivesTheBitsOfStepsWithoutOne) {
     GTEST_SKIP() << "the GPU has no kernels for documents";
   for (const ModelFamily model : {ModelFamily::gpt2, ModelFamily::llama}) {
     Config config = hundred_steps("bf16");
-    config.device = Device::cuda();
-    config.model = model;
-    config.width = 128;
-    config.heads = 2;
-    config.kv_heads = model == ModelFamily::llama ? 1 : 2;
-    config.context = 72;
-    config.batch = 3;
-    config.pack = true;
+    config.train.device = Device::cuda();
+    config.model.family = model;
+    config.model.width = 128;
+    config.model.heads = 2;
+    config.model.kv_heads = model == ModelFamily::llama ? 1 : 2;
+    config.model.context = 72;
+    config.train.batch = 3;
+    config.data.pack = true;
     const data::Tokens tokens = data::Tokens::of_bytes(small_text());
     std::vector<double> losses[2];
     for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
-      config.graph = graph;
+      config.train.graph = graph;
       Trainer trainer(config);
       for (int64_t i = 1; i <= 8; ++i) {
-        data::Batch batch = data::training_batch(tokens, {config.batch, config.context}, 1, i, 0);
+        data::Batch batch =
+            data::training_batch(tokens, {config.train.batch, config.model.context}, 1, i, 0);
         batch.documents = {0, 5 * i, 72, 144 - i, 144, 150 + i, 216};
         trainer.start_step(std::span(&batch, 1));
         EXPECT_EQ(trainer.uses_graph(), graph == GraphMode::on && i > 2) << "step " << i;
@@ -275,7 +277,8 @@ TEST(PackedGraphGpu, GivesTheBitsOfStepsWithoutOne) {
         losses[graph == GraphMode::on].push_back(result.loss);
         losses[graph == GraphMode::on].push_back(result.gradient_norm);
       }
-      data::Batch bad = data::training_batch(tokens, {config.batch, config.context}, 1, 9, 0);
+      data::Batch bad =
+          data::training_batch(tokens, {config.train.batch, config.model.context}, 1, 9, 0);
       bad.documents = {0, 300};
       EXPECT_THROW(trainer.start_step(std::span(&bad, 1)), Error);
     }
@@ -288,32 +291,36 @@ INSTANTIATE_TEST_SUITE_P(
     Steps, GraphGpu,
     ::testing::Values(
         GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
-        GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = ParameterStorage::masters; }},
-        GraphCase{"bf16_split", "bf16", [](Config& c) { c.params = ParameterStorage::split; }},
-        GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
+        GraphCase{"bf16_masters", "bf16",
+                  [](Config& c) { c.precision.params = ParameterStorage::masters; }},
+        GraphCase{"bf16_split", "bf16",
+                  [](Config& c) { c.precision.params = ParameterStorage::split; }},
+        GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.train.accumulate = 2; }},
         GraphCase{"bf16_recompute", "bf16",
-                  [](Config& c) { c.activations = nn::Activations::recompute(); }},
+                  [](Config& c) { c.train.activations = nn::Activations::recompute(); }},
         GraphCase{"fp8_bf16_gradients", "fp8",
                   [](Config& c) {
-                    c.params = ParameterStorage::masters;
-                    c.gradients = DType::bf16;
+                    c.precision.params = ParameterStorage::masters;
+                    c.precision.gradients = DType::bf16;
                   }},
         GraphCase{"bf16_kept", "bf16",
-                  [](Config& c) { c.activations = nn::Activations{.kept = 1}; }},
-        GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = ModelFamily::llama; }},
-        GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
-        GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},
+                  [](Config& c) { c.train.activations = nn::Activations{.kept = 1}; }},
+        GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model.family = ModelFamily::llama; }},
+        GraphCase{"fp16_skips", "fp16", [](Config& c) { c.precision.scale_init = 0x1p27; }},
+        GraphCase{"fp16_grows", "fp16", [](Config& c) { c.precision.scale_growth_interval = 2; }},
         GraphCase{"fp8", "fp8"},
-        GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
-        GraphCase{"fp8_current", "fp8", [](Config& c) { c.recipe = amp::recipes::current(); }},
-        GraphCase{"fp8_block", "fp8", [](Config& c) { c.recipe = amp::recipes::block(); }}),
+        GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.train.accumulate = 2; }},
+        GraphCase{"fp8_current", "fp8",
+                  [](Config& c) { c.precision.recipe = amp::recipes::current(); }},
+        GraphCase{"fp8_block", "fp8",
+                  [](Config& c) { c.precision.recipe = amp::recipes::block(); }}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Kernel launches limit small models, so a graph pays.
 TEST(AutoGraphGpu, CapturesASmallModelsSteps) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   Config config = hundred_steps("bf16");
-  config.device = Device::cuda();
+  config.train.device = Device::cuda();
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
   Trainer trainer(config);
   for (int i = 0; i < 4; ++i) trainer.step(tokens);

@@ -51,26 +51,26 @@ class InitFrom : public ::testing::Test {
 
 TEST_F(InitFrom, SetsFamilyAndSizes) {
   const Config config = configured({});
-  EXPECT_EQ(config.model, ModelFamily::llama);
-  EXPECT_EQ(config.layers, 2);
-  EXPECT_EQ(config.kv_heads, 2);
-  EXPECT_EQ(config.hidden, 40);
-  EXPECT_EQ(config.context, 16);
-  EXPECT_EQ(config.tied_head, true);
-  EXPECT_EQ(config.norm_eps, 1e-6);
-  EXPECT_EQ(config.rope_theta, 5000);
-  EXPECT_EQ(configured({{"context", "8"}}).context, 8);
+  EXPECT_EQ(config.model.family, ModelFamily::llama);
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.model.kv_heads, 2);
+  EXPECT_EQ(config.model.hidden, 40);
+  EXPECT_EQ(config.model.context, 16);
+  EXPECT_EQ(config.model.tied_head, true);
+  EXPECT_EQ(config.model.norm_eps, 1e-6);
+  EXPECT_EQ(config.model.rope_theta, 5000);
+  EXPECT_EQ(configured({{"context", "8"}}).model.context, 8);
 }
 
 TEST_F(InitFrom, TakesTheStepsAndRateOfFineTuning) {
   const Config config = configured({});
-  EXPECT_EQ(config.lr, 3e-5);
-  EXPECT_EQ(config.steps, 500);
-  EXPECT_EQ(config.warmup, 50);
-  EXPECT_EQ(configured({{"lr", "1e-4"}}).lr, 1e-4);
-  EXPECT_EQ(configured({{"lora-rank", "2"}}).lr, 2e-4);  // adapters take larger steps
-  EXPECT_EQ(configured({{"lora-rank", "2"}}).steps, 500);
-  EXPECT_EQ(configured({{"lora-rank", "2"}, {"lr", "1e-4"}}).lr, 1e-4);
+  EXPECT_EQ(config.train.lr, 3e-5);
+  EXPECT_EQ(config.train.steps, 500);
+  EXPECT_EQ(config.train.warmup, 50);
+  EXPECT_EQ(configured({{"lr", "1e-4"}}).train.lr, 1e-4);
+  EXPECT_EQ(configured({{"lora-rank", "2"}}).train.lr, 2e-4);  // adapters take larger steps
+  EXPECT_EQ(configured({{"lora-rank", "2"}}).train.steps, 500);
+  EXPECT_EQ(configured({{"lora-rank", "2"}, {"lr", "1e-4"}}).train.lr, 1e-4);
 }
 
 TEST_F(InitFrom, ASavedConfigurationNeedsTheFolderNoMore) {
@@ -87,7 +87,7 @@ TEST_F(InitFrom, RefusesWeightsThatAreNotFinite) {
   }
   io::save_pretrained(model_, folder_ / "model");
   const Config config = configured({});
-  EXPECT_THAT(test::error_of([&] { Trainer(config).init_from(config.init_from); }),
+  EXPECT_THAT(test::error_of([&] { Trainer(config).init_from(config.model.init_from); }),
               AllOf(HasSubstr(model_.named_parameters()[2].first),
                     HasSubstr("weights that are finite in f32")));
 }
@@ -96,7 +96,7 @@ TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {
   for (const char* params : {"autocast", "masters", "split"}) {
     const Config config = configured({{"params", params}, {"lr", "0"}});
     Trainer trainer(config);
-    trainer.init_from(config.init_from);
+    trainer.init_from(config.model.init_from);
     const Tensor tokens = randint(0, 256, {1, 8}, {5, 0});
     if (std::string(params) == "autocast") {
       EXPECT_EQ(to_vector(trainer.model().logits(tokens)), to_vector(model_.logits(tokens)));
@@ -116,7 +116,7 @@ TEST_F(InitFrom, OtherSizesAreNamed) {
   const auto start = [this](std::vector<std::pair<std::string, std::string>> options) {
     const Config config = configured(std::move(options));
     nn::LanguageModel model(model_config(config));
-    load_initial_weights(model, config.init_from);
+    load_initial_weights(model, config.model.init_from);
   };
   EXPECT_NO_THROW(start({{"context", "8"}}));
   EXPECT_THAT(test::error_of([&] {
@@ -146,11 +146,11 @@ TEST_F(InitFrom, TextByBytesNeedsAModelOfBytes) {
 
 TEST_F(InitFrom, ARunStartsWhereTheModelEnded) {
   Config config = configured({{"steps", "3"}, {"batch", "2"}, {"sample", "0"}});
-  config.data = folder_.put("text.txt", small_text()).string();
-  config.out = (folder_ / "run").string();
+  config.data.source = folder_.put("text.txt", small_text()).string();
+  config.run.out = (folder_ / "run").string();
   const RunResult first = run(config, Progress::Mode::quiet);
-  config.init_from = first.folder.string();
-  config.out = (folder_ / "again").string();
+  config.model.init_from = first.folder.string();
+  config.run.out = (folder_ / "again").string();
   const RunResult second = run(config, Progress::Mode::quiet);
   EXPECT_EQ(second.first_validation_loss, first.last_validation_loss);
 }

@@ -32,8 +32,8 @@ Amaxes amaxes(std::initializer_list<std::pair<Role, double>> values) {
 
 Config with_hidden() {
   Config config = small_config("fp8");
-  config.model = ModelFamily::llama;
-  config.recipe.set_hidden(true);
+  config.model.family = ModelFamily::llama;
+  config.precision.recipe.set_hidden(true);
   return config;
 }
 

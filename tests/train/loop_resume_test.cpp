@@ -21,11 +21,11 @@ namespace fs = std::filesystem;
 
 Config resumable(const testing::TemporaryFolder& folder) {
   Config config = small_config("fp16");
-  config.steps = 4;
-  config.checkpoint_every = 2;
-  config.scale_init = 0x1p40;  // every step is skipped
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
+  config.train.steps = 4;
+  config.run.checkpoint_every = 2;
+  config.precision.scale_init = 0x1p40;  // every step is skipped
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
   return config;
 }
 
@@ -43,7 +43,7 @@ TEST(LoopResume, GoesOnWithTheSecondsOfTheRun) {
       log << to_json(record) << '\n';
     }
   }
-  config.resume = true;
+  config.run.resume = true;
   const RunResult result = run(config, Progress::Mode::quiet);
   records = read_metrics(folder / "run/metrics.jsonl");
   ASSERT_EQ(records.size(), 5u);
@@ -57,10 +57,10 @@ TEST(LoopResume, GoesOnWithTheSecondsOfTheRun) {
 TEST(LoopResume, AFinishedRunIsTheOneItWas) {
   const testing::TemporaryFolder folder;
   Config config = resumable(folder);
-  config.sample = 5;
+  config.run.sample = 5;
   const RunResult first = run(config, Progress::Mode::quiet);
   EXPECT_FALSE(first.finished_before);
-  config.resume = true;
+  config.run.resume = true;
   const RunResult again = run(config, Progress::Mode::quiet);
   EXPECT_TRUE(again.finished_before);
   EXPECT_FALSE(again.interrupted);
@@ -78,7 +78,7 @@ TEST(LoopResume, GoesOnWithTheCountOfSkippedSteps) {
   Config config = resumable(folder);
   run(config, Progress::Mode::quiet);
   fs::remove_all(folder / "run/checkpoints/step-4");
-  config.resume = true;
+  config.run.resume = true;
   run(config, Progress::Mode::quiet);
   const std::vector<Record> records = read_metrics(folder / "run/metrics.jsonl");
   ASSERT_EQ(records.size(), 5u);
@@ -92,21 +92,21 @@ TEST(LoopResume, GoesOnWithTheCountOfSkippedSteps) {
 TEST(LoopResume, AMixtureContinuesBitForBit) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.steps = 4;
-  config.checkpoint_every = 2;
-  config.data = "3*" + folder.put("a.txt", small_text()).string() + ",1*" +
-                folder.put("b.txt", small_text() + small_text()).string();
-  config.out = (folder / "run").string();
+  config.train.steps = 4;
+  config.run.checkpoint_every = 2;
+  config.data.source = "3*" + folder.put("a.txt", small_text()).string() + ",1*" +
+                       folder.put("b.txt", small_text() + small_text()).string();
+  config.run.out = (folder / "run").string();
   run(config, Progress::Mode::quiet);
   const std::vector<Record> expected = read_metrics(folder / "run/metrics.jsonl");
   fs::remove_all(folder / "run/checkpoints/step-4");
-  config.resume = true;
+  config.run.resume = true;
   run(config, Progress::Mode::quiet);
   const std::vector<Record> resumed = read_metrics(folder / "run/metrics.jsonl");
   ASSERT_EQ(resumed.size(), expected.size());
   for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(resumed[i].loss, expected[i].loss) << i;
   EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
-  config.data.replace(0, 1, "2");
+  config.data.source.replace(0, 1, "2");
   EXPECT_THROW(run(config, Progress::Mode::quiet), Error);
 }
 
@@ -114,12 +114,12 @@ TEST(LoopResume, AMixtureContinuesBitForBit) {
 TEST(LoopResume, ARunOfAnEarlierVersionContinuesWithoutAWord) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.precision = Precision::quantized;
-  config.recipe = amp::parse_recipe("delayed, history = 4, head = true");
-  config.schedule = optim::ScheduleKind::constant;
-  config.steps = config.checkpoint_every = 2;
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
+  config.precision.matmul = Precision::quantized;
+  config.precision.recipe = amp::parse_recipe("delayed, history = 4, head = true");
+  config.train.schedule = optim::ScheduleKind::constant;
+  config.train.steps = config.run.checkpoint_every = 2;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
   run(config, Progress::Mode::quiet);
   const std::string checkpoint = "run/checkpoints/step-2/";
   for (const std::string& name : {std::string("run/config.toml"), checkpoint + "config.toml"}) {
@@ -136,16 +136,16 @@ TEST(LoopResume, ARunOfAnEarlierVersionContinuesWithoutAWord) {
   const ResumeSettings settings =
       saved_settings(folder / "run", {{"resume", "true"}, {"steps", "4"}});
   EXPECT_TRUE(settings.warnings.empty());
-  EXPECT_EQ(settings.config.recipe, config.recipe);
+  EXPECT_EQ(settings.config.precision.recipe, config.precision.recipe);
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(run(settings.config, Progress::Mode::quiet).steps, 4);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   // Another recipe is refused, by its name.
   Config other = settings.config;
-  other.steps = 6;
-  other.recipe = amp::parse_recipe("delayed, history = 4");
+  other.train.steps = 6;
+  other.precision.recipe = amp::parse_recipe("delayed, history = 4");
   EXPECT_THROW(run(other, Progress::Mode::quiet), Error);
-  other.allow_changes = {"recipe"};
+  other.run.allow_changes = {"recipe"};
   EXPECT_EQ(run(other, Progress::Mode::quiet).steps, 6);
 }
 
@@ -154,25 +154,25 @@ TEST(LoopResume, AFinishedRunStaysAsItIs) {
   const testing::TemporaryFolder folder;
   for (const int64_t patience : {0, 1}) {
     Config config = small_config();
-    config.data = folder.put("text.txt", small_text()).string();
-    config.out = (folder / std::to_string(patience)).string();
-    config.patience = patience;
-    config.keep_best = patience > 0;
-    config.lr = patience > 0 ? 10 : 1e-3;  // diverges, so that patience ends
-    config.clip = 0;
-    config.steps = patience > 0 ? 40 : 4;
-    config.schedule = optim::ScheduleKind::constant;
+    config.data.source = folder.put("text.txt", small_text()).string();
+    config.run.out = (folder / std::to_string(patience)).string();
+    config.run.patience = patience;
+    config.run.keep_best = patience > 0;
+    config.train.lr = patience > 0 ? 10 : 1e-3;  // diverges, so that patience ends
+    config.train.clip = 0;
+    config.train.steps = patience > 0 ? 40 : 4;
+    config.train.schedule = optim::ScheduleKind::constant;
     const RunResult first = run(config, Progress::Mode::quiet);
     EXPECT_EQ(first.stopped_early, patience > 0);
     std::map<fs::path, std::string> before;
     const auto files = [&] {
       std::map<fs::path, std::string> all;
-      for (const auto& entry : fs::recursive_directory_iterator(config.out))
+      for (const auto& entry : fs::recursive_directory_iterator(config.run.out))
         if (entry.is_regular_file()) all[entry.path()] = testing::content_of(entry.path());
       return all;
     };
     before = files();
-    config.resume = true;
+    config.run.resume = true;
     const RunResult again = run(config, Progress::Mode::quiet);
     EXPECT_TRUE(again.finished_before);
     EXPECT_EQ(again.steps, first.steps);
@@ -182,12 +182,12 @@ TEST(LoopResume, AFinishedRunStaysAsItIs) {
     EXPECT_EQ(again.last_validation_loss, first.last_validation_loss);
     EXPECT_EQ(files(), before);
     // With more to do it trains on, and the report still names the first command.
-    config.patience = 0;
-    config.steps = first.steps + 2;
+    config.run.patience = 0;
+    config.train.steps = first.steps + 2;
     const RunResult more = run(config, Progress::Mode::quiet);
     EXPECT_FALSE(more.finished_before);
-    EXPECT_EQ(more.steps, config.steps);
-    EXPECT_EQ(read_run(config.out).origin.command, read_run_file(config.out)->command);
+    EXPECT_EQ(more.steps, config.train.steps);
+    EXPECT_EQ(read_run(config.run.out).origin.command, read_run_file(config.run.out)->command);
   }
 }
 
@@ -199,7 +199,7 @@ TEST(LoopResume, AFinishedRunWithoutItsReportGetsIt) {
   const RunSummary whole = read_run(first.folder);
   fs::remove(first.folder / "summary.json");
   fs::remove(first.report);
-  config.resume = true;
+  config.run.resume = true;
   EXPECT_FALSE(run(config, Progress::Mode::quiet).finished_before);
   const RunSummary again = read_run(first.folder);
   EXPECT_EQ(again.sample, whole.sample);

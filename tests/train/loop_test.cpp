@@ -28,22 +28,22 @@ std::vector<Case> cases() {
     one.name = precision[0] == 'b'   ? "bf16_masters"
                : precision[2] == '1' ? "fp16_masters"
                                      : "fp8_masters";
-    one.config.params = ParameterStorage::masters;
-    one.config.accumulate = 3;
-    one.config.activations = nn::Activations::recompute();
+    one.config.precision.params = ParameterStorage::masters;
+    one.config.train.accumulate = 3;
+    one.config.train.activations = nn::Activations::recompute();
     result.push_back(one);
   }
   Case split{"bf16_split", small_config("bf16")};
-  split.config.params = ParameterStorage::split;
+  split.config.precision.params = ParameterStorage::split;
   result.push_back(split);
   Case overflowing{"fp16_overflowing", small_config("fp16")};
-  overflowing.config.scale_init = 0x1p40;  // the first steps are skipped
-  overflowing.config.activations = nn::Activations::recompute();
+  overflowing.config.precision.scale_init = 0x1p40;  // the first steps are skipped
+  overflowing.config.train.activations = nn::Activations::recompute();
   result.push_back(overflowing);
   Case current{"fp8_current_llama", small_config("fp8")};
-  current.config.recipe = amp::recipes::current();
-  current.config.model = ModelFamily::llama;
-  current.config.moments = DType::bf16;
+  current.config.precision.recipe = amp::recipes::current();
+  current.config.model.family = ModelFamily::llama;
+  current.config.precision.moments = DType::bf16;
   result.push_back(current);
   return result;
 }
@@ -68,18 +68,18 @@ std::string outcome(const RunResult& result) {
 TEST_P(Resume, IsBitForBitTheUninterruptedRun) {
   const testing::TemporaryFolder folder;
   Config config = GetParam().config;
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "straight").string();
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "straight").string();
   const RunResult straight = run(config, Progress::Mode::quiet);
   ASSERT_EQ(straight.steps, 6);
 
-  config.out = (folder / "stopped").string();
-  config.checkpoint_every = 3;
+  config.run.out = (folder / "stopped").string();
+  config.run.checkpoint_every = 3;
   run(config, Progress::Mode::quiet);
   // As if the run had been killed after step 5: the last checkpoint is missing.
   fs::remove_all(folder / "stopped/checkpoints/step-6");
   ASSERT_EQ(list_checkpoints(folder / "stopped/checkpoints").back().step, 3);
-  config.resume = true;
+  config.run.resume = true;
   const RunResult resumed = run(config, Progress::Mode::quiet);
   ASSERT_EQ(resumed.steps, 6);
   EXPECT_TRUE(outcome(straight) == outcome(resumed));
@@ -91,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(Precisions, Resume, ::testing::ValuesIn(cases()),
 TEST(Loop, LeavesEverythingInTheRunFolder) {
   const testing::TemporaryFolder folder;
   Config config = small_config("bf16");
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
   const RunResult result = run(config, Progress::Mode::quiet);
   for (const char* name : {"config.toml", "metrics.jsonl", "metrics.csv", "report.html",
                            "checkpoints/step-6/manifest.json"})
@@ -111,13 +111,14 @@ TEST(Loop, LeavesEverythingInTheRunFolder) {
 TEST(Loop, TokensPerSecondCountEveryMicroBatch) {
   const testing::TemporaryFolder folder;
   Config config = small_config("fp32");
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
-  config.accumulate = 8;
-  config.eval_every = 0;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
+  config.train.accumulate = 8;
+  config.run.eval_every = 0;
   run(config, Progress::Mode::quiet);
   const Record last = read_metrics(folder / "run/metrics.jsonl").back();
-  const auto tokens = static_cast<double>(config.steps * 8 * config.batch * config.context);
+  const auto tokens =
+      static_cast<double>(config.train.steps * 8 * config.train.batch * config.model.context);
   EXPECT_GT(last.tokens_per_second, 0.5 * tokens / (last.seconds + 0.001));
   EXPECT_LT(last.tokens_per_second, 2 * tokens / (last.seconds - 0.001));
 }
@@ -125,10 +126,10 @@ TEST(Loop, TokensPerSecondCountEveryMicroBatch) {
 TEST(Loop, TheLossFalls) {
   const testing::TemporaryFolder folder;
   Config config = small_config("bf16");
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
-  config.steps = 60;
-  config.lr = 1e-2;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
+  config.train.steps = 60;
+  config.train.lr = 1e-2;
   const RunResult result = run(config, Progress::Mode::quiet);
   EXPECT_LT(*result.last_validation_loss, 0.6 * *result.first_validation_loss);
 }
@@ -136,8 +137,8 @@ TEST(Loop, TheLossFalls) {
 TEST(Loop, DoesNotTouchAnEarlierRun) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
   run(config, Progress::Mode::quiet);
   const std::string before = testing::content_of(folder / "run/metrics.jsonl");
   try {
@@ -153,12 +154,12 @@ TEST(Loop, DoesNotTouchAnEarlierRun) {
 TEST(Loop, ResumeStartsWhatIsNotThere) {
   const testing::TemporaryFolder folder;
   Config config = small_config();
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "none").string();
-  config.resume = true;
-  config.steps = 2;
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "none").string();
+  config.run.resume = true;
+  config.train.steps = 2;
   EXPECT_EQ(run(config, Progress::Mode::quiet).steps, 2);
-  config.steps = 3;
+  config.train.steps = 3;
   EXPECT_EQ(run(config, Progress::Mode::quiet).steps, 3);
   EXPECT_EQ(read_metrics(folder / "none/metrics.jsonl").size(), 4u);
 }

@@ -82,35 +82,35 @@ std::vector<std::string> changes_of(const Config& before, const Config& after) {
 TEST(Origin, ListsSettingsThatChangeBits) {
   Config before = small_config(), after = small_config();
   EXPECT_THAT(changes_of(before, after), IsEmpty());
-  after.threads = 3;
-  after.keep = 7;
-  after.out = "elsewhere";
-  after.activations = nn::Activations::recompute();
-  after.steps = 9;
+  after.train.threads = 3;
+  after.run.keep = 7;
+  after.run.out = "elsewhere";
+  after.train.activations = nn::Activations::recompute();
+  after.train.steps = 9;
   EXPECT_THAT(changes_of(before, after),
               ElementsAre("(keep 2 -> 7)", "(out  -> elsewhere)", "(activations auto -> recompute)",
                           "(steps 6 -> 9)", "(threads 0 -> 3)"));
   before = after;
-  after.batch = 5;
-  after.seed = 1;
-  after.precision = Precision::bf16;
-  after.lora_rank = 4;
+  after.train.batch = 5;
+  after.train.seed = 1;
+  after.precision.matmul = Precision::bf16;
+  after.lora.rank = 4;
   EXPECT_THAT(changes_of(before, after), ElementsAre("lora-rank 0 -> 4", "precision fp32 -> bf16",
                                                      "batch 2 -> 5", "seed 0 -> 1"));
   before = after;
-  before.overrides.push_back({.module = "blocks.0", .recipe = no_recipe});
+  before.precision.overrides.push_back({.module = "blocks.0", .recipe = no_recipe});
   EXPECT_THAT(changes_of(before, after),
               ElementsAre("override blocks.0 -> unset", "override none -> unset"));
   before = after;
-  before.order = ranks::ReduceOrder::any;
+  before.ranks.order = ranks::ReduceOrder::any;
   EXPECT_THAT(changes_of(before, after), ElementsAre("order any -> fixed"));
 }
 
 // A run of an earlier version has keys fp8_*, which say the same as a recipe.
 TEST(Origin, KeysOfEarlierVersionsAreNoChanges) {
   Config now = small_config();
-  now.precision = Precision::quantized;
-  now.recipe = amp::parse_recipe("delayed, history = 4, head = true");
+  now.precision.matmul = Precision::quantized;
+  now.precision.recipe = amp::parse_recipe("delayed, history = 4, head = true");
   std::string earlier = to_toml(now);
   const size_t begin = earlier.find("recipe = "), end = earlier.find('\n', begin);
   earlier.replace(begin, end - begin,
@@ -120,7 +120,7 @@ TEST(Origin, KeysOfEarlierVersionsAreNoChanges) {
   };
   EXPECT_THAT(changes(to_toml(now)), IsEmpty());
   EXPECT_THAT(changes(earlier), IsEmpty());
-  now.recipe = amp::parse_recipe("delayed, history = 5, head = true");
+  now.precision.recipe = amp::parse_recipe("delayed, history = 5, head = true");
   ASSERT_EQ(changes(earlier).size(), 1);
   EXPECT_EQ(changes(earlier)[0].name, "recipe");
   EXPECT_TRUE(changes(earlier)[0].changes_bits);

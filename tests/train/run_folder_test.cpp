@@ -23,12 +23,12 @@ using ::testing::IsEmpty;
 class FinishedRun {
  public:
   FinishedRun() : config_(small_config()) {
-    config_.data = folder_.put("text.txt", small_text()).string();
-    config_.out = path().string();
-    config_.steps = 4;
-    config_.warmup = 1;
-    config_.checkpoint_every = 2;
-    config_.sample = 0;
+    config_.data.source = folder_.put("text.txt", small_text()).string();
+    config_.run.out = path().string();
+    config_.train.steps = 4;
+    config_.train.warmup = 1;
+    config_.run.checkpoint_every = 2;
+    config_.run.sample = 0;
     train::run(config_, Progress::Mode::quiet);
   }
   fs::path path() const { return folder_ / "run"; }
@@ -36,7 +36,7 @@ class FinishedRun {
   Config fresh() const { return config_; }
   Config resumed() const {
     Config config = config_;
-    config.resume = true;
+    config.run.resume = true;
     return config;
   }
   std::string error_of_run(const Config& config) const {
@@ -78,7 +78,7 @@ TEST(RunLock, WritesNoFileWithOtherNames) {
 
 Config config_for(const fs::path& out) {
   Config config;
-  config.out = out.string();
+  config.run.out = out.string();
   return config;
 }
 
@@ -230,7 +230,7 @@ TEST(RunFolder, StartsOverOnlyIfAsked) {
     EXPECT_EQ(testing::content_of(run.path() / "metrics.jsonl"), log);
   }
   Config config = run.resumed();
-  config.start_over = true;
+  config.run.start_over = true;
   EXPECT_EQ(train::run(config, Progress::Mode::quiet).steps, 4);
 }
 
@@ -241,7 +241,7 @@ TEST(RunFolder, ARunKilledBeforeItsFirstCheckpointStartsOver) {
   {
     RunFolder folder([&] {
       Config config = run.resumed();
-      config.start_over = true;
+      config.run.start_over = true;
       return config;
     }());
     folder.note_checkpoint(-1);
@@ -293,9 +293,9 @@ TEST(RunFolder, RefusesFilesOfALaterVersion) {
 TEST(RunFolder, TakesTheNewestUndamagedCheckpoint) {
   const FinishedRun run;
   Config config = run.resumed();
-  config.steps = 6;
+  config.train.steps = 6;
   fs::copy(run.path(), run.folder() / "whole", fs::copy_options::recursive);
-  config.out = (run.folder() / "whole").string();
+  config.run.out = (run.folder() / "whole").string();
   const RunResult whole = train::run(config, Progress::Mode::quiet);
   const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
   // A damaged older one blocks nothing.
@@ -305,8 +305,8 @@ TEST(RunFolder, TakesTheNewestUndamagedCheckpoint) {
   fs::remove_all(run.path());
   fs::copy(run.folder() / "whole", run.path(), fs::copy_options::recursive);
   fs::remove(run.path() / "checkpoints/step-6/trainer.safetensors");
-  config.out = run.path().string();
-  config.keep = 1;
+  config.run.out = run.path().string();
+  config.run.keep = 1;
   {
     const RunFolder folder(config);
     EXPECT_EQ(folder.resumed()->step, 4);
@@ -314,8 +314,8 @@ TEST(RunFolder, TakesTheNewestUndamagedCheckpoint) {
                                                                 HasSubstr("trainer.safetensors")),
                                                           HasSubstr("step-6.damaged")));
   }
-  config.checkpoint_every = 1;
-  config.steps = 6;
+  config.run.checkpoint_every = 1;
+  config.train.steps = 6;
   const RunResult again = train::run(config, Progress::Mode::quiet);
   EXPECT_EQ(testing::content_of(again.checkpoint / "model.safetensors"), expected);
   EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-6.damaged/model.safetensors"));
@@ -329,7 +329,7 @@ TEST(RunFolder, SaysThatEveryCheckpointIsDamaged) {
               AllOf(HasSubstr("an undamaged checkpoint"), HasSubstr("model.safetensors"),
                     HasSubstr("--start-over")));
   Config config = run.resumed();
-  config.start_over = true;
+  config.run.start_over = true;
   EXPECT_EQ(train::run(config, Progress::Mode::quiet).steps, 4);
   EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-4.damaged"));
 }
@@ -338,13 +338,13 @@ TEST(RunFolder, RunsInOneFolderShareEncodedTexts) {
   Config config;
   EXPECT_EQ(token_cache(config), "runs/.tokens");
   for (const char* out : {"some/where/run", "some/where/run/"}) {
-    config.out = out;
+    config.run.out = out;
     EXPECT_EQ(token_cache(config), "some/where/.tokens");
   }
-  config.out = "run";
+  config.run.out = "run";
   EXPECT_EQ(token_cache(config), ".tokens");
   // Not in the run's own folder.
-  config.out = ".";
+  config.run.out = ".";
   EXPECT_EQ(token_cache(config), fs::current_path().parent_path() / ".tokens");
 }
 

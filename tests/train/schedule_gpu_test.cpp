@@ -18,13 +18,13 @@ struct Scheduled {
 
 Scheduled run_on(Device device, GraphMode graph) {
   Config config = small_config("fp16");
-  config.device = device;
-  config.graph = graph;
-  config.steps = 40;
-  config.warmup = 40;          // the rate rises with every applied step
-  config.scale_init = 0x1p40;  // some twenty steps are skipped first
-  config.weight_decay = 0;
-  config.scale_growth_interval = 1000;
+  config.train.device = device;
+  config.train.graph = graph;
+  config.train.steps = 40;
+  config.train.warmup = 40;              // the rate rises with every applied step
+  config.precision.scale_init = 0x1p40;  // some twenty steps are skipped first
+  config.train.weight_decay = 0;
+  config.precision.scale_growth_interval = 1000;
   Trainer trainer(config);
   std::vector<std::vector<double>> start;
   for (const Tensor& weight : trainer.model().parameters()) start.push_back(test::read(weight));

@@ -11,24 +11,24 @@ namespace binade::train {
 // A run of a few steps that takes milliseconds.
 inline Config small_config(const std::string& precision = "fp32") {
   Config config;
-  config.model = ModelFamily::gpt2;
-  config.lr = 4e-3;
-  config.layers = 2;
-  config.width = 16;
-  config.heads = config.kv_heads = 2;
-  config.hidden = 64;
-  config.context = 8;
-  config.batch = 2;
-  config.steps = 6;
-  config.warmup = 2;
-  config.precision = parse_precision(precision);
-  config.device = Device::cpu();
-  config.recipe = amp::parse_recipe("delayed, history = 4");
-  config.scale_growth_interval = 2;  // so that the scale moves within the test
-  config.eval_every = 2;
-  config.eval_batches = 1;
-  config.checkpoint_every = 0;
-  config.sample = 10;
+  config.model.family = ModelFamily::gpt2;
+  config.train.lr = 4e-3;
+  config.model.layers = 2;
+  config.model.width = 16;
+  config.model.heads = config.model.kv_heads = 2;
+  config.model.hidden = 64;
+  config.model.context = 8;
+  config.train.batch = 2;
+  config.train.steps = 6;
+  config.train.warmup = 2;
+  config.precision.matmul = parse_precision(precision);
+  config.train.device = Device::cpu();
+  config.precision.recipe = amp::parse_recipe("delayed, history = 4");
+  config.precision.scale_growth_interval = 2;  // so that the scale moves within the test
+  config.run.eval_every = 2;
+  config.run.eval_batches = 1;
+  config.run.checkpoint_every = 0;
+  config.run.sample = 10;
   return config;
 }
 

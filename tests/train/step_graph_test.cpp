@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 TEST(StepGraph, OnWithoutAGpuIsRefusedWithTheReason) {
   Config config = small_config();
-  config.graph = GraphMode::on;
+  config.train.graph = GraphMode::on;
   EXPECT_THAT(test::error_of([&] { Trainer trainer(config); }),
               AllOf(HasSubstr("[train] graph: expected 'auto' or 'off' on cpu"),
                     HasSubstr("only a GPU's work can be captured")));

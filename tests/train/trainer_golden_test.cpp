@@ -55,25 +55,25 @@ class TrainerGolden : public ::testing::TestWithParam<GoldenRun> {
   Config config() const {
     const GoldenRun& run = GetParam();
     Config config;
-    config.model = ModelFamily::gpt2;
-    config.precision = parse_precision(run.precision);
-    config.device = Device::cpu();
-    config.layers = 2;
-    config.width = 16;
-    config.heads = config.kv_heads = 2;
-    config.hidden = 64;
-    config.context = 8;
-    config.batch = 2;
-    config.accumulate = run.accumulate;
-    config.clip = run.clip;
-    config.schedule = optim::parse_schedule(run.schedule);
-    config.steps = static_cast<int64_t>(number("steps"));
-    config.warmup = static_cast<int64_t>(number("warmup"));
-    config.lr = number("lr");
-    config.weight_decay = number("weight_decay");
-    config.seed = static_cast<int64_t>(number("data_seed"));
-    config.scale_init = 0x1p4;
-    config.scale_growth_interval = 2;
+    config.model.family = ModelFamily::gpt2;
+    config.precision.matmul = parse_precision(run.precision);
+    config.train.device = Device::cpu();
+    config.model.layers = 2;
+    config.model.width = 16;
+    config.model.heads = config.model.kv_heads = 2;
+    config.model.hidden = 64;
+    config.model.context = 8;
+    config.train.batch = 2;
+    config.train.accumulate = run.accumulate;
+    config.train.clip = run.clip;
+    config.train.schedule = optim::parse_schedule(run.schedule);
+    config.train.steps = static_cast<int64_t>(number("steps"));
+    config.train.warmup = static_cast<int64_t>(number("warmup"));
+    config.train.lr = number("lr");
+    config.train.weight_decay = number("weight_decay");
+    config.train.seed = static_cast<int64_t>(number("data_seed"));
+    config.precision.scale_init = 0x1p4;
+    config.precision.scale_growth_interval = 2;
     return config;
   }
 

@@ -43,12 +43,12 @@ struct StepCase {
 Config config_of(const std::string& precision, ParameterStorage params, int64_t accumulate,
                  double clip) {
   Config config = small_config(precision);
-  config.steps = 8;
-  config.warmup = 3;
-  config.lr = 1e-2;
-  config.params = params;
-  config.accumulate = accumulate;
-  config.clip = clip;
+  config.train.steps = 8;
+  config.train.warmup = 3;
+  config.train.lr = 1e-2;
+  config.precision.params = params;
+  config.train.accumulate = accumulate;
+  config.train.clip = clip;
   return config;
 }
 
@@ -64,14 +64,14 @@ std::vector<StepCase> runs() {
     result.push_back({precision + std::string("_masters"),
                       config_of(precision, ParameterStorage::masters, 2, strong_clip)});
   StepCase hidden{"fp8_hidden", config_of("fp8", ParameterStorage::masters, 2, strong_clip)};
-  hidden.config.model = ModelFamily::llama;
-  hidden.config.recipe.set_hidden(true);
+  hidden.config.model.family = ModelFamily::llama;
+  hidden.config.precision.recipe.set_hidden(true);
   result.push_back(hidden);
   result.push_back({"fp32_unclipped", config_of("fp32", ParameterStorage::autocast, 2, 0)});
   result.push_back({"fp16_unclipped", config_of("fp16", ParameterStorage::autocast, 2, 0)});
   StepCase skips{"fp16_overflows", config_of("fp16", ParameterStorage::autocast, 2, strong_clip)};
-  skips.config.scale_init = overflowing_scale;
-  skips.config.schedule = optim::ScheduleKind::linear;
+  skips.config.precision.scale_init = overflowing_scale;
+  skips.config.train.schedule = optim::ScheduleKind::linear;
   result.push_back(skips);
   for (const char* precision : {"fp32", "bf16", "fp8"})
     result.push_back({precision + std::string("_not_finite"),
@@ -109,7 +109,7 @@ void keep_weights(Model& model, Optimizer& optimizer, Trace& trace) {
 Trace by_trainer(const StepCase& run) {
   Trainer trainer(run.config);
   Trace trace;
-  for (int64_t step = 0; step < run.config.steps; ++step) {
+  for (int64_t step = 0; step < run.config.train.steps; ++step) {
     std::optional<Poison> poison;
     if (contains(run.poisoned, step)) poison.emplace(trainer.model());
     const StepResult result = trainer.step(small_tokens());
@@ -128,21 +128,21 @@ Trace by_trainer(const StepCase& run) {
 
 // Linear warmup, then the schedule by the steps applied so far.
 double rate_after(const Config& config, int64_t applied) {
-  const auto at = static_cast<double>(applied), warmup = static_cast<double>(config.warmup);
-  if (applied < config.warmup) return config.lr * (at + 1) / warmup;
-  const double progress = (at - warmup) / (static_cast<double>(config.steps) - warmup);
-  const double low = 0.1 * config.lr;
-  return config.schedule == optim::ScheduleKind::linear
-             ? config.lr + (low - config.lr) * progress
-             : low + (config.lr - low) * 0.5 * (1 + std::cos(std::acos(-1.0) * progress));
+  const auto at = static_cast<double>(applied), warmup = static_cast<double>(config.train.warmup);
+  if (applied < config.train.warmup) return config.train.lr * (at + 1) / warmup;
+  const double progress = (at - warmup) / (static_cast<double>(config.train.steps) - warmup);
+  const double low = 0.1 * config.train.lr;
+  return config.train.schedule == optim::ScheduleKind::linear
+             ? config.train.lr + (low - config.train.lr) * progress
+             : low + (config.train.lr - low) * 0.5 * (1 + std::cos(std::acos(-1.0) * progress));
 }
 
 // Norms and biases do not decay.
 std::vector<optim::AdamGroup> groups_by_name(nn::LanguageModel& model, const Config& config) {
-  const optim::AdamOptions options{.lr = config.lr,
-                                   .beta1 = config.beta1,
-                                   .beta2 = config.beta2,
-                                   .weight_decay = config.weight_decay};
+  const optim::AdamOptions options{.lr = config.train.lr,
+                                   .beta1 = config.train.beta1,
+                                   .beta2 = config.train.beta2,
+                                   .weight_decay = config.train.weight_decay};
   optim::AdamGroup decayed{{}, options}, plain{{}, options};
   plain.options.weight_decay = 0;
   for (const auto& [name, parameter] : model.named_parameters()) {
@@ -169,38 +169,38 @@ void add_gradients(std::vector<Tensor>& sums, const std::vector<Tensor>& paramet
 
 Trace by_hand(const StepCase& run) {
   const Config& config = run.config;
-  const bool fp8 = config.precision == Precision::quantized,
-             fp16 = config.precision == Precision::fp16;
-  const bool low = fp8 || fp16 || config.precision == Precision::bf16;
+  const bool fp8 = config.precision.matmul == Precision::quantized,
+             fp16 = config.precision.matmul == Precision::fp16;
+  const bool low = fp8 || fp16 || config.precision.matmul == Precision::bf16;
   const DType type = fp16 ? DType::f16 : DType::bf16;
-  const amp::MatmulPrecisionGuard matmuls(config.precision == Precision::tf32
+  const amp::MatmulPrecisionGuard matmuls(config.precision.matmul == Precision::tf32
                                               ? amp::MatmulPrecision::high
                                               : amp::MatmulPrecision::highest);
   nn::LanguageModel model(
       model_config(config),
-      {Device::cpu(), config.params == ParameterStorage::masters ? type : DType::f32});
+      {Device::cpu(), config.precision.params == ParameterStorage::masters ? type : DType::f32});
   optim::AdamW optimizer(groups_by_name(model, config));
   amp::GradScaler scaler({.enabled = fp16,
-                          .init_scale = config.scale_init,
-                          .growth_interval = config.scale_growth_interval});
+                          .init_scale = config.precision.scale_init,
+                          .growth_interval = config.precision.scale_growth_interval});
   Trace trace;
   int64_t applied = 0;
-  for (int64_t step = 0; step < config.steps; ++step) {
+  for (int64_t step = 0; step < config.train.steps; ++step) {
     std::optional<Poison> poison;
     if (contains(run.poisoned, step)) poison.emplace(model);
     optimizer.zero_grad();
     double mean = 0;
     std::vector<Tensor> sums;
-    const double fraction = 1.0 / static_cast<double>(config.accumulate);
-    for (int64_t micro = 0; micro < config.accumulate; ++micro) {
+    const double fraction = 1.0 / static_cast<double>(config.train.accumulate);
+    for (int64_t micro = 0; micro < config.train.accumulate; ++micro) {
       const data::Batch batch =
-          data::training_batch(small_tokens(), {config.batch, config.context},
-                               static_cast<uint64_t>(config.seed), step, micro);
+          data::training_batch(small_tokens(), {config.train.batch, config.model.context},
+                               static_cast<uint64_t>(config.train.seed), step, micro);
       Tensor loss;
       {
         const amp::Autocast autocast(type, {.enabled = low});
         const amp::QuantizedAutocast in_fp8(
-            amp::RecipeState{.enabled = fp8, .recipe = config.recipe});
+            amp::RecipeState{.enabled = fp8, .recipe = config.precision.recipe});
         loss = model.loss(batch.tokens, batch.targets);
       }
       mean += loss.item() * fraction;
@@ -210,7 +210,7 @@ Trace by_hand(const StepCase& run) {
     for (size_t i = 0; i < sums.size(); ++i) optimizer.parameters()[i].set_grad(sums[i]);
     scaler.unscale(optimizer);
     const double norm = optim::grad_norm(optimizer.parameters()).item();
-    if (config.clip > 0) optim::clip_grad_norm(optimizer.parameters(), config.clip);
+    if (config.train.clip > 0) optim::clip_grad_norm(optimizer.parameters(), config.train.clip);
     optimizer.set_lr(rate_after(config, applied));
     trace.losses.push_back(mean);
     trace.norms.push_back(norm);
@@ -244,7 +244,7 @@ void expect_same(const std::vector<double>& found, const std::vector<double>& ex
 // The run met what it is there for.
 void expect_events(const StepCase& run, const Trace& trace) {
   const auto skipped = std::count(trace.applied.begin(), trace.applied.end(), false);
-  if (run.config.scale_init == overflowing_scale) {
+  if (run.config.precision.scale_init == overflowing_scale) {
     EXPECT_GT(skipped, 2);
     EXPECT_LT(skipped, 7);
     EXPECT_FALSE(std::is_sorted(trace.scales.rbegin(), trace.scales.rend()));  // it grew again
@@ -252,7 +252,7 @@ void expect_events(const StepCase& run, const Trace& trace) {
     EXPECT_EQ(skipped, static_cast<int64_t>(run.poisoned.size()));
   }
   for (size_t i = 0; i < trace.norms.size(); ++i) {
-    if (run.config.clip != strong_clip || !trace.applied[i]) continue;
+    if (run.config.train.clip != strong_clip || !trace.applied[i]) continue;
     EXPECT_GT(trace.norms[i], 2 * strong_clip);
   }
 }
@@ -282,11 +282,11 @@ INSTANTIATE_TEST_SUITE_P(Precisions, TrainerStep, ::testing::ValuesIn(runs()),
 // Recompute stores them again with the scales of the first pass, and a checkpoint has their scales.
 TEST(TrainerFp8Hidden, HasTheSameBitsRecomputedAndResumed) {
   Config config = config_of("fp8", ParameterStorage::masters, 2, 1);
-  config.model = ModelFamily::llama;
+  config.model.family = ModelFamily::llama;
   Trainer without(config);
-  config.recipe.set_hidden(true);
+  config.precision.recipe.set_hidden(true);
   Trainer straight(config), stopped(config), resumed(config);
-  config.activations = nn::Activations::recompute();
+  config.train.activations = nn::Activations::recompute();
   Trainer recomputed(config);
   std::vector<double> losses[4];
   for (int64_t step = 0; step < 6; ++step) {
@@ -313,7 +313,7 @@ TEST(TrainerFp8Hidden, HasTheSameBitsRecomputedAndResumed) {
 
 Config overflowing() {
   Config config = config_of("fp16", ParameterStorage::autocast, 1, 1);
-  config.scale_init = overflowing_scale;
+  config.precision.scale_init = overflowing_scale;
   return config;
 }
 
@@ -322,13 +322,13 @@ TEST(TrainerLearningRate, FollowsAppliedStepsAlone) {
   const Config config = overflowing();
   Trainer trainer(config);
   int64_t applied = 0;
-  for (int64_t step = 0; step < config.steps; ++step) {
+  for (int64_t step = 0; step < config.train.steps; ++step) {
     const StepResult result = trainer.step(small_tokens());
     EXPECT_NEAR(result.lr, rate_after(config, applied), 1e-15) << "step " << result.step;
     EXPECT_EQ(trainer.optimizer().lr(), result.lr);
     applied += result.applied ? 1 : 0;
   }
-  EXPECT_LT(applied, config.steps);
+  EXPECT_LT(applied, config.train.steps);
   EXPECT_EQ(trainer.steps() - trainer.skipped(), applied);
   EXPECT_EQ(trainer.optimizer().steps(), applied);
 }
@@ -338,7 +338,7 @@ TEST(TrainerLearningRate, IsTheSameIfOutcomesAreReadLate) {
   const Config config = overflowing();
   Trainer early(config), late(config);
   std::vector<StepResult> expected;
-  for (int64_t step = 0; step < config.steps; ++step) {
+  for (int64_t step = 0; step < config.train.steps; ++step) {
     expected.push_back(early.step(small_tokens()));
     late.start_step(small_tokens());
   }
@@ -383,9 +383,9 @@ TEST(TrainerOptimizers, ResumeBitForBit) {
          {ParameterStorage::autocast, ParameterStorage::masters, ParameterStorage::split}) {
       SCOPED_TRACE(name);
       Config config = config_of("bf16", params, 1, 1);
-      config.optimizer = kind;
-      if (kind == OptimizerKind::adamw) config.moments = DType::u8;
-      if (kind == OptimizerKind::adafactor) config.lr = 0.3;  // relative to the weights' size
+      config.train.optimizer = kind;
+      if (kind == OptimizerKind::adamw) config.precision.moments = DType::u8;
+      if (kind == OptimizerKind::adafactor) config.train.lr = 0.3;  // relative to the weights' size
       Trainer straight(config), stopped(config), resumed(config);
       double first = 0, last = 0;
       for (int64_t step = 0; step < 4; ++step) {
@@ -412,7 +412,7 @@ TEST(TrainerOptimizers, ResumeBitForBit) {
 // Muon has the blocks' matrices, AdamW the rest with two moments.
 TEST(TrainerOptimizers, MuonUpdatesTheBlocksMatrices) {
   Config config = config_of("fp32", ParameterStorage::autocast, 1, 1);
-  config.optimizer = OptimizerKind::muon;
+  config.train.optimizer = OptimizerKind::muon;
   Trainer trainer(config);
   trainer.step(small_tokens());
   const StateDict state = trainer.optimizer().state_dict();
@@ -433,9 +433,9 @@ TEST(TrainerOptimizers, MuonUpdatesTheBlocksMatrices) {
 TEST(Trainer, TakesTheSameStepsFromALoader) {
   const Config config = config_of("bf16", ParameterStorage::autocast, 2, 1);
   Trainer by_tokens(config), by_loader(config);
-  data::Loader loader(small_tokens(), {.shape = {config.batch, config.context},
-                                       .accumulate = config.accumulate,
-                                       .seed = static_cast<uint64_t>(config.seed)});
+  data::Loader loader(small_tokens(), {.shape = {config.train.batch, config.model.context},
+                                       .accumulate = config.train.accumulate,
+                                       .seed = static_cast<uint64_t>(config.train.seed)});
   for (int64_t step = 0; step < 3; ++step) {
     const StepResult a = by_tokens.step(small_tokens()), b = by_loader.step(loader);
     EXPECT_EQ(a.loss, b.loss);
@@ -445,7 +445,7 @@ TEST(Trainer, TakesTheSameStepsFromALoader) {
 
 TEST(Trainer, ValidatesOnTheMeanOfItsBatchesAndChangesNothing) {
   Config config = small_config("bf16");
-  config.eval_batches = 3;
+  config.run.eval_batches = 3;
   Trainer trainer(config);
   trainer.step(small_tokens());
   double expected = 0;
@@ -454,7 +454,7 @@ TEST(Trainer, ValidatesOnTheMeanOfItsBatchesAndChangesNothing) {
     const amp::Autocast autocast(DType::bf16);
     for (int64_t i = 0; i < 3; ++i) {
       const data::Batch batch =
-          data::validation_batch(small_tokens(), {config.batch, config.context}, i, 3);
+          data::validation_batch(small_tokens(), {config.train.batch, config.model.context}, i, 3);
       expected += trainer.model().loss(batch.tokens, batch.targets).item() / 3;
     }
   }
@@ -466,8 +466,8 @@ TEST(Trainer, ValidatesOnTheMeanOfItsBatchesAndChangesNothing) {
 
 TEST(Trainer, ValidatesWithoutDropoutAndGoesOnWithIt) {
   Config config = small_config("fp32");
-  config.dropout = 0.5;
-  config.eval_batches = 2;
+  config.train.dropout = 0.5;
+  config.run.eval_batches = 2;
   Trainer trainer(config);
   trainer.step(small_tokens());
   const double found = trainer.evaluate(small_tokens());
@@ -479,7 +479,7 @@ TEST(Trainer, ValidatesWithoutDropoutAndGoesOnWithIt) {
     const NoGrad no_grad;
     for (int64_t i = 0; i < 2; ++i) {
       const data::Batch batch =
-          data::validation_batch(small_tokens(), {config.batch, config.context}, i, 2);
+          data::validation_batch(small_tokens(), {config.train.batch, config.model.context}, i, 2);
       expected += model.loss(batch.tokens, batch.targets).item() / 2;
     }
   }
@@ -493,12 +493,12 @@ TEST(Trainer, ValidatesWithoutDropoutAndGoesOnWithIt) {
 TEST(Trainer, EveryMicroBatchAndStepHasItsOwnMask) {
   const auto loss_of = [](double dropout, int64_t accumulate, int64_t step) {
     Config config = small_config("fp32");
-    config.dropout = dropout;
-    config.accumulate = accumulate;
-    config.lr = 0;
+    config.train.dropout = dropout;
+    config.train.accumulate = accumulate;
+    config.train.lr = 0;
     Trainer trainer(config);
     const data::Batch batch =
-        data::training_batch(small_tokens(), {config.batch, config.context}, 1, 0, 0);
+        data::training_batch(small_tokens(), {config.train.batch, config.model.context}, 1, 0, 0);
     double loss = 0;
     for (int64_t i = 0; i <= step; ++i) {
       trainer.start_step(std::vector<data::Batch>(static_cast<size_t>(accumulate), batch));
@@ -515,7 +515,7 @@ TEST(Trainer, EveryMicroBatchAndStepHasItsOwnMask) {
 
 TEST(Trainer, EndsARunThatOnlySkips) {
   Config config = small_config("fp32");
-  config.steps = 100;
+  config.train.steps = 100;
   Trainer trainer(config);
   const Poison poison(trainer.model());
   int64_t steps = 0;

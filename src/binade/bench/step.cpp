@@ -15,11 +15,11 @@ namespace {
 
 // Random ids, as in a mapped token file.
 data::Tokens random_tokens(const train::Config& config) {
-  const int64_t count = 4 * config.batch * (config.context + 1);
+  const int64_t count = 4 * config.train.batch * (config.model.context + 1);
   auto ids = std::make_shared<std::vector<uint32_t>>(static_cast<size_t>(count));
   for (size_t i = 0; i < ids->size(); ++i) {
-    const uint64_t draw = random::bits(static_cast<uint64_t>(config.seed), 0, i);
-    (*ids)[i] = static_cast<uint32_t>(draw * static_cast<uint64_t>(config.vocab) >> 32);
+    const uint64_t draw = random::bits(static_cast<uint64_t>(config.train.seed), 0, i);
+    (*ids)[i] = static_cast<uint32_t>(draw * static_cast<uint64_t>(config.model.vocab) >> 32);
   }
   const auto* bytes = reinterpret_cast<const std::byte*>(ids->data());
   return {ids, bytes, sizeof(uint32_t), count};
@@ -87,14 +87,15 @@ std::string energy_table(const std::vector<StepTiming>& timings) {
 StepTiming bench_step(const train::Config& config, const StepBenchOptions& options) {
   const Device device = train::device_of(config);
   backend::of(device);  // fails if this build does not support the device
-  const double peak = train::instruction_peak(device, config.precision);
+  const double peak = train::instruction_peak(device, config.precision.matmul);
   memory::release_cached(device);
   const double start = bench_clock();
   Stepper stepper(config);
   const Step step = [&stepper] { stepper.step(); };
-  StepTiming result{.precision = config.precision,
+  StepTiming result{.precision = config.precision.matmul,
                     .cost = measure_steps(device, options, start, step)};
-  const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  const auto tokens =
+      static_cast<double>(config.train.accumulate * config.train.batch * config.model.context);
   if (result.cost.joules) result.joules_per_token = *result.cost.joules / tokens;
   result.tokens_per_second = tokens / result.cost.step_seconds;
   result.best_tokens_per_second = tokens / result.cost.best_step_seconds;
@@ -108,14 +109,14 @@ StepTiming bench_step(const train::Config& config, const StepBenchOptions& optio
 
 std::string to_table(const train::Config& config, const std::vector<StepTiming>& timings) {
   const Device device = train::device_of(config);
-  std::string text =
-      fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens, {}; {}{}\n",
-                  train::name(config.model), config.layers, config.width, config.vocab,
-                  config.accumulate * config.batch, config.context,
-                  train::name_in(train::optimizer_names, config.optimizer), device_text(device),
-                  config.nondeterministic && backend::capabilities(device).has_unordered_kernels
-                      ? ", non-deterministic"
-                      : "");
+  std::string text = fmt::format(
+      "{} {} layers x {}, vocabulary {}, batch {} x {} tokens, {}; {}{}\n",
+      train::name(config.model.family), config.model.layers, config.model.width, config.model.vocab,
+      config.train.accumulate * config.train.batch, config.model.context,
+      train::name_in(train::optimizer_names, config.train.optimizer), device_text(device),
+      config.train.nondeterministic && backend::capabilities(device).has_unordered_kernels
+          ? ", non-deterministic"
+          : "");
   text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
                       "first s", "misses", "graph", "loss");
@@ -135,12 +136,15 @@ std::string to_json(const train::Config& config, const std::vector<StepTiming>& 
   json::Writer out(2);
   out.begin_object().key("bench").value("step");
   out.key("device").value(device_text(train::device_of(config)));
-  out.key("model").value(train::name(config.model)).key("layers").value(config.layers);
-  out.key("width").value(config.width).key("vocab").value(config.vocab);
-  out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
-  out.key("context").value(config.context).key("params").value(train::name(config.params));
-  out.key("optimizer").value(train::name_in(train::optimizer_names, config.optimizer));
-  out.key("deterministic").value(!config.nondeterministic);
+  out.key("model").value(train::name(config.model.family)).key("layers").value(config.model.layers);
+  out.key("width").value(config.model.width).key("vocab").value(config.model.vocab);
+  out.key("batch").value(config.train.batch).key("accumulate").value(config.train.accumulate);
+  out.key("context")
+      .value(config.model.context)
+      .key("params")
+      .value(train::name(config.precision.params));
+  out.key("optimizer").value(train::name_in(train::optimizer_names, config.train.optimizer));
+  out.key("deterministic").value(!config.train.nondeterministic);
   out.key("flops_per_token").value(train::flops_per_token(train::model_config(config)));
   out.key("results").begin_array();
   for (const StepTiming& f : timings) write(out, f);

@@ -73,7 +73,7 @@ void run_step(const StepArguments& arguments) {
     configs.push_back(step_config(*arguments.keys, precision));
   train::check_device(configs[0]);
   print_warnings(train::without_effect(configs));
-  if (configs[0].threads > 0) set_threads(static_cast<int>(configs[0].threads));
+  if (configs[0].train.threads > 0) set_threads(static_cast<int>(configs[0].train.threads));
   std::vector<bench::StepTiming> timings;
   for (const train::Config& config : configs)
     timings.push_back(bench::bench_step(config, arguments.options));

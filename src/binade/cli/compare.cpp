@@ -110,14 +110,14 @@ void write_page(const lab::Comparison& comparison, const std::filesystem::path& 
 train::Config gentle_configuration(const CompareArguments& arguments) {
   GivenOptions defaults = {{"steps", default_steps}};
   const train::Config plain = configuration(arguments, defaults);
-  defaults.emplace_back("lr", fmt::format("{}", std::min(plain.lr, max_default_lr)));
-  defaults.emplace_back("warmup", fmt::format("{}", plain.steps / steps_per_warmup_step));
+  defaults.emplace_back("lr", fmt::format("{}", std::min(plain.train.lr, max_default_lr)));
+  defaults.emplace_back("warmup", fmt::format("{}", plain.train.steps / steps_per_warmup_step));
   return configuration(arguments, defaults);
 }
 
 void run(const train::Config& config, lab::CompareOptions options, bool json) {
   ComparisonProgress progress;
-  progress.show("reading " + config.data);
+  progress.show("reading " + config.data.source);
   const train::SignalGuard signals;
   options.on_step = [&](const lab::CompareProgress& now) {
     progress.step(now);
@@ -130,7 +130,7 @@ void run(const train::Config& config, lab::CompareOptions options, bool json) {
     progress.note(fmt::format("stopped; {} of {} precisions are complete", comparison.runs.size(),
                               options.precisions.size()));
   if (!comparison.runs.empty()) {
-    const std::filesystem::path folder = config.out.empty() ? "compare" : config.out;
+    const std::filesystem::path folder = config.run.out.empty() ? "compare" : config.run.out;
     write_page(comparison, folder);
     if (json) {
       print_json(comparison);

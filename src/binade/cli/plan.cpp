@@ -39,11 +39,11 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
         .key("name")
         .value(row.name)
         .key("precision")
-        .value(train::name(row.config.precision));
+        .value(train::name(row.config.precision.matmul));
     out.key("params")
-        .value(train::name(row.config.params))
+        .value(train::name(row.config.precision.params))
         .key("recompute")
-        .value(row.config.activations == nn::Activations::recompute());
+        .value(row.config.train.activations == nn::Activations::recompute());
     out.key("bytes").begin_object();
     for (int i = 0; i < memory::category_count; ++i)
       out.key(memory::name(static_cast<memory::Category>(i)))
@@ -88,8 +88,8 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
       "weights of autocast; snapshot: what a checkpoint is written from. The peak is\n"
       "that of the whole run; RSS: with the program, its text and the blocks that the\n"
       "allocator keeps. 'batch' is the largest that fits. Tokens per second {}.\n",
-      grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
-      config.context, train::bytes_text(memory), lab::plan_text(rows, memory, text_width()),
+      grouped(rows.front().forecast.parameter_count), config.train.accumulate, config.train.batch,
+      config.model.context, train::bytes_text(memory), lab::plan_text(rows, memory, text_width()),
       backend::capabilities(train::device_of(config)).is_asynchronous
           ? "are\nan upper bound: a roofline of this machine, measured now"
           : "follow\nfrom steps of a small model of this kind on this machine, measured now");
@@ -130,10 +130,10 @@ void plan_ranks(const train::Config& config, const PlanArguments& arguments) {
       "Memory is that of one rank at the peak of its steps. Sent bytes and times are\n"
       "those of stage {}. Compute follows from measurements of this machine, now; no\n"
       "overlap with the network is assumed.\n",
-      config.accumulate, config.batch, config.context,
+      config.train.accumulate, config.train.batch, config.model.context,
       network.per_node == 1 ? "one rank" : fmt::format("{} ranks", network.per_node),
       network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans, text_width()),
-      config.stage);
+      config.ranks.stage);
 }
 
 }  // namespace
@@ -167,8 +167,8 @@ void add_plan(CLI::App& app) {
   command->callback([arguments] {
     const train::Config config = configuration(*arguments);
     if (arguments->ranks > 0) return plan_ranks(config, *arguments);
-    const int64_t memory = config.memory.kind == train::MemoryBudget::Kind::bytes
-                               ? config.memory.bytes
+    const int64_t memory = config.train.memory.kind == train::MemoryBudget::Kind::bytes
+                               ? config.train.memory.bytes
                                : train::total_memory(train::device_of(config));
     const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
     if (arguments->json) return print_json(rows, memory);

@@ -44,7 +44,7 @@ void write_results(const lab::Sweep& sweep, const std::filesystem::path& folder)
 }
 
 void run_sweep(const train::Config& config, const SweepArguments& arguments) {
-  const std::filesystem::path folder = config.out.empty() ? "sweep" : config.out;
+  const std::filesystem::path folder = config.run.out.empty() ? "sweep" : config.run.out;
   const train::SignalGuard signals;
   lab::SweepOptions options{.by = arguments.by == "matmul" ? lab::SweepOptions::By::matmul
                                                            : lab::SweepOptions::By::layer};

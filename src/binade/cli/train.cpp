@@ -46,9 +46,9 @@ struct RunArguments : ConfigArguments {
 // With the activations that the run would keep, and a line about the choice; fails as the run
 // would.
 std::string choose_activations(train::Config& config) {
-  if (config.activations) return {};
+  if (config.train.activations) return {};
   const train::Arrangement chosen = train::arrange(config, nullptr);
-  config.activations = chosen.activations;
+  config.train.activations = chosen.activations;
   return "# " + train::describe(chosen, config) + "\n";
 }
 
@@ -58,12 +58,12 @@ void describe_run(const train::Config& given, bool json) {
   const auto model = train::make_model(config, {Device::meta(), DType::f32});
   const int64_t parameters = model->parameter_count(), trained = train::trained_parameters(*model);
   const memory::Statistics memory = train::forecast_memory(config);
-  const int64_t tokens = config.accumulate * config.batch * config.context;
+  const int64_t tokens = config.train.accumulate * config.train.batch * config.model.context;
   if (json) {
     json::Writer out;
     out.begin_object().key("parameters").value(parameters);
     out.key("trained_parameters").value(trained);
-    out.key("tokens_per_step").value(tokens).key("tokens").value(tokens * config.steps);
+    out.key("tokens_per_step").value(tokens).key("tokens").value(tokens * config.train.steps);
     out.key("memory_at_peak").begin_object();
     for (int i = 0; i < memory::category_count; ++i) {
       out.key(memory::name(static_cast<memory::Category>(i)))
@@ -75,8 +75,8 @@ void describe_run(const train::Config& given, bool json) {
   fmt::print("{}\n# {} parameters{}; {}{} tokens per step, {} in all\n# memory of a step:\n",
              train::to_toml(given), grouped(parameters),
              trained < parameters ? fmt::format(", {} of them trained", grouped(trained)) : "",
-             data::has_examples(config.data) ? "at most " : "", grouped(tokens),
-             grouped(tokens * config.steps));
+             data::has_examples(config.data.source) ? "at most " : "", grouped(tokens),
+             grouped(tokens * config.train.steps));
   for (int i = 0; i < memory::category_count; ++i) {
     const int64_t bytes = memory.at_peak[static_cast<size_t>(i)];
     fmt::print("#   {:<12} {:>18} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
@@ -121,7 +121,7 @@ void print_json(const train::RunResult& result, const train::Config& config) {
   if (std::isfinite(result.last_validation_loss.value_or(NAN)))
     out.key("validation_loss").value(*result.last_validation_loss);
   out.key("seconds").value(result.seconds).key("sample").value(result.sample);
-  if (config.auto_precision && !result.interrupted)
+  if (config.precision.automatic && !result.interrupted)
     write_baselines(out, train::read_run(result.folder));
   fmt::print("{}\n", out.end_object().text());
 }
@@ -175,7 +175,7 @@ void print_finished(const train::RunResult& result, const train::Config& config,
   fmt::print("  {} --resume {} --out {}\n", command,
              result.stopped_early
                  ? std::string("--patience 0")
-                 : fmt::format("--steps {}", 2 * std::max(config.steps, result.steps)),
+                 : fmt::format("--steps {}", 2 * std::max(config.train.steps, result.steps)),
              folder);
 }
 
@@ -185,10 +185,10 @@ void print_result(const train::RunResult& result, const train::Config& config,
   const std::string folder = shell_word(result.folder.string());
   if (result.finished_before) print_finished(result, config, command, folder);
   if (result.interrupted) {
-    fmt::print(
-        "stopped {}; continue with:\n  {} --resume{} --out {}\n",
-        result.steps < config.steps ? fmt::format("after step {}", result.steps) : "in a baseline",
-        command, baselines ? " --baselines" : "", folder);
+    fmt::print("stopped {}; continue with:\n  {} --resume{} --out {}\n",
+               result.steps < config.train.steps ? fmt::format("after step {}", result.steps)
+                                                 : "in a baseline",
+               command, baselines ? " --baselines" : "", folder);
   }
   if (result.stopped_early && !result.finished_before)
     fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
@@ -197,7 +197,7 @@ void print_result(const train::RunResult& result, const train::Config& config,
   if (!result.best.empty() && result.best_validation_loss)
     fmt::print("best:        {:.4f} at step {}, in {}\n", *result.best_validation_loss,
                result.best_step, result.best.string());
-  if (config.auto_precision && !result.interrupted)
+  if (config.precision.automatic && !result.interrupted)
     print_baselines(train::read_run(result.folder), program, folder);
   fmt::print("report:      {}\n", result.report.string());
   if (result.interrupted) return;
@@ -211,7 +211,7 @@ int exit_code(const train::RunResult& result) {
 }
 
 void check_baselines(const train::Config& config, int ranks) {
-  if (!config.auto_precision)
+  if (!config.precision.automatic)
     fail("train", {.argument = "--baselines",
                    .expected = "--auto-precision, whose runs are compared with bf16 and plain fp8",
                    .found = "a run without it"});
@@ -242,12 +242,12 @@ void train_on(CLI::App& command, const RunArguments& arguments,
   if (arguments.baselines) check_baselines(config, ranks->size());
   using Mode = train::Progress::Mode;
   if (ranks->rank() != 0) {
-    if (!config.dry_run) train::run(config, Mode::quiet, nullptr, ranks);
+    if (!config.run.dry_run) train::run(config, Mode::quiet, nullptr, ranks);
     return;
   }
   print_warnings(warnings);
   print_warnings(train::warnings(config));
-  if (config.dry_run) {
+  if (config.run.dry_run) {
     train::check_run(config, ranks->size());
     return describe_run(config, arguments.json);
   }

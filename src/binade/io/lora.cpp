@@ -141,7 +141,7 @@ struct Scaling {
 };
 
 struct AdapterFile {
-  AdapterConfig config;
+  AdapterConfig config = AdapterConfig();
   Scaling scaling;
 };
 

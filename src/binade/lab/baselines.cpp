@@ -19,11 +19,11 @@ bool is_file(const fs::path& path) {
 
 // The run's configuration in another precision, in a folder of its own.
 train::Config baseline_config(train::Config config, const char* precision, const fs::path& folder) {
-  config.auto_precision = false;
-  config.precision_plan.clear();
-  config.out = folder.string();
-  config.resume = is_file(folder / "config.toml");
-  config.sample = 0;  // the report compares losses
+  config.precision.automatic = false;
+  config.precision.plan.clear();
+  config.run.out = folder.string();
+  config.run.resume = is_file(folder / "config.toml");
+  config.run.sample = 0;  // the report compares losses
   return train::with_precision(std::move(config), train::parse_precision(precision));
 }
 
@@ -41,7 +41,7 @@ std::optional<train::RunResult> train_baselines(
     const io::Path below = train::baseline_folder(io::Directory(run.folder, "train"), precision);
     below.require(io::EntryKind::folder, "train");
     const fs::path folder = below.plain();
-    if (is_complete(folder, config.steps)) continue;
+    if (is_complete(folder, config.train.steps)) continue;
     if (log) log(fmt::format("baseline {}:", precision));
     try {
       Doctor doctor;

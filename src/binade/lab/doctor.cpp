@@ -158,18 +158,19 @@ struct TrainerReplay {
       : how(replay), config(trainer.config()), recipes(trainer.recipes()), model(&trainer.model()) {
     const bool other_type = replay.f32 || replay.autocast_type;
     if (other_type) {
-      config.precision = replay.f32 ? train::Precision::fp32 : train::Precision::bf16;
+      config.precision.matmul = replay.f32 ? train::Precision::fp32 : train::Precision::bf16;
       if (replay.f32) {
-        config.params = train::ParameterStorage::autocast;
-        config.residual = {};
+        config.precision.params = train::ParameterStorage::autocast;
+        config.precision.residual = {};
       }
       recipes.enabled = false;
     }
     for (const KeptInF32& one : replay.kept) {
-      config.overrides.push_back({.module = one.module, .op = one.op, .run = CastClass::f32});
+      config.precision.overrides.push_back(
+          {.module = one.module, .op = one.op, .run = CastClass::f32});
       if (recipes.enabled) train::exclude(recipes, one.module);
     }
-    if (other_type || config.precision == train::Precision::quantized) copy_model(trainer);
+    if (other_type || config.precision.matmul == train::Precision::quantized) copy_model(trainer);
   }
 
  private:
@@ -177,7 +178,7 @@ struct TrainerReplay {
     copy = train::make_model(config, train::placement(config));
     // Not strict without a recipe, when the copy has no buffers for the model's scales.
     copy->load_state_dict(trainer.model().state_dict(),
-                          config.precision == train::Precision::quantized);
+                          config.precision.matmul == train::Precision::quantized);
     model = copy.get();
   }
 };
@@ -200,11 +201,11 @@ class StepReplays {
 
   Tensor loss(const Replay& replay, int64_t step, int64_t micro) {
     const TrainerReplay& r = get(replay);
-    random::begin_step(static_cast<uint64_t>(r.config.seed), static_cast<uint64_t>(step));
+    random::begin_step(static_cast<uint64_t>(r.config.train.seed), static_cast<uint64_t>(step));
     const Tensor loss = train::micro_loss(*r.model, r.config, r.recipes, tokens_, step, micro);
-    if (r.config.accumulate == 1) return loss;
+    if (r.config.train.accumulate == 1) return loss;
     const amp::Autocast off(amp::disabled_autocast());
-    return loss * (1.0 / static_cast<double>(r.config.accumulate));
+    return loss * (1.0 / static_cast<double>(r.config.train.accumulate));
   }
 
  private:
@@ -222,7 +223,7 @@ class StepReplays {
 // Fails for a pattern of layer_stats_modules that no layer has.
 void check_patterns(train::Trainer& trainer) {
   const NamedTensors parameters = trainer.model().named_parameters();
-  for (const std::string& pattern : trainer.config().layer_stats_modules) {
+  for (const std::string& pattern : trainer.config().run.layer_stats_modules) {
     const auto names = [&pattern](const auto& parameter) {
       return matches_module(pattern, parameter.first.substr(0, parameter.first.rfind('.')));
     };
@@ -249,7 +250,7 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
                                       const ReplayedStep& step) {
   StepReplays replays(trainer, tokens);
   std::optional<Diagnosis> found;
-  for (int64_t micro = 0; micro < trainer.config().accumulate && !found; ++micro) {
+  for (int64_t micro = 0; micro < trainer.config().train.accumulate && !found; ++micro) {
     found = diagnose(
         {.loss = [&](const Replay& replay) { return replays.loss(replay, step.step, micro); },
          .parameters =
@@ -269,7 +270,7 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
   StepReplays replays(trainer, tokens);
   const auto mean_loss = [&](const Replay& replay, int64_t of) {
     double loss = 0;
-    for (int64_t micro = 0; micro < trainer.config().accumulate; ++micro)
+    for (int64_t micro = 0; micro < trainer.config().train.accumulate; ++micro)
       loss += replays.loss(replay, of, micro).item();
     return loss;
   };
@@ -305,7 +306,7 @@ std::vector<std::string> Doctor::take_up(train::Trainer& trainer) {
     warnings.push_back(fmt::format(
         "{} damaged line{} moved from {} to {}{}", damaged, damaged == 1 ? " was" : "s were",
         layers_file, aside,
-        trainer.config().auto_precision
+        trainer.config().precision.automatic
             ? ": later changes of precision may differ from those of the uninterrupted run"
             : ""));
   keep_until(folder_ / layers_file, trainer.steps());
@@ -316,7 +317,7 @@ std::vector<std::string> Doctor::take_up(train::Trainer& trainer) {
                diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
   configured_ = trainer.recipes();
   auto_precision_ = AutoPrecision(configured_.recipe);
-  if (!trainer.config().auto_precision) return warnings;
+  if (!trainer.config().precision.automatic) return warnings;
   train::PrecisionPlan saved, plan;
   if ((folder_ / plan_file).exists()) saved = train::read_precision_plan(folder_ / plan_file);
   for (const train::Promotion& change : saved.layers) {
@@ -340,10 +341,10 @@ void Doctor::apply(train::Trainer& trainer, const train::Promotion& change,
 bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
   const bool early =
       std::find(std::begin(early_steps), std::end(early_steps), step) != std::end(early_steps);
-  if (config.auto_precision && (early || step % look_interval == 0)) return true;
+  if (config.precision.automatic && (early || step % look_interval == 0)) return true;
   // A loss scale that is too low shows in the first step.
-  const bool first_of_f16 = config.precision == train::Precision::fp16 && step == 1;
-  return config.layer_stats > 0 && (step % config.layer_stats == 0 || first_of_f16);
+  const bool first_of_f16 = config.precision.matmul == train::Precision::fp16 && step == 1;
+  return config.run.layer_stats > 0 && (step % config.run.layer_stats == 0 || first_of_f16);
 }
 
 Doctor::~Doctor() {
@@ -359,13 +360,13 @@ bool Doctor::before_step(train::Trainer& trainer) {
   observed_step_ = trainer.steps() + 1;
   const amp::Recipe& recipe = trainer.recipes().recipe;
   const train::Config& config = trainer.config();
-  LayerStatistics::Options options{.modules = config.layer_stats_modules};
-  if (config.auto_precision) options.finer = finer_recipe(recipe);
+  LayerStatistics::Options options{.modules = config.run.layer_stats_modules};
+  if (config.precision.automatic) options.finer = finer_recipe(recipe);
   statistics_ = std::make_shared<LayerStatistics>(
       recipe, train::delayed_scales(trainer.model(), trainer.recipes()), std::move(options));
   observer_scope_.emplace(statistics_.get());
   // The next step depends on the statistics, or they take time that is not the next step's.
-  return trainer.config().auto_precision ||
+  return trainer.config().precision.automatic ||
          !backend::capabilities(trainer.device()).is_asynchronous;
 }
 
@@ -402,7 +403,7 @@ void Doctor::finish_rankings(size_t left) {
 
 std::vector<std::string> Doctor::take_statistics(train::Trainer& trainer, size_t left) {
   end_observation(trainer);
-  const bool adapts = trainer.config().auto_precision && !pending_.empty();
+  const bool adapts = trainer.config().precision.automatic && !pending_.empty();
   finish_rankings(adapts ? 0 : left);
   return adapts ? adapt(trainer, observed_step_) : std::vector<std::string>();
 }
@@ -432,7 +433,7 @@ std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
 std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                             const train::StepResult& result) {
   const bool waits = !backend::capabilities(trainer.device()).is_asynchronous ||
-                     result.step == trainer.config().steps;
+                     result.step == trainer.config().train.steps;
   std::vector<std::string> notes = take_statistics(trainer, waits ? 0 : max_pending_rankings);
   const bool lost = loses_gradients(trainer, result.step);
   const bool suspicious = is_suspicious(trainer, result) || lost;
@@ -480,7 +481,7 @@ void Doctor::before_checkpoint(train::Trainer& trainer) {
 bool Doctor::is_suspicious(const train::Trainer& trainer, const train::StepResult& result) {
   const bool finite_loss = std::isfinite(result.loss);
   skipped_in_a_row_.note(result.applied);
-  const bool scaled = trainer.config().precision == train::Precision::fp16;
+  const bool scaled = trainer.config().precision.matmul == train::Precision::fp16;
   // No gradient at all: whatever the scale was meant to keep is lost.
   if (result.applied && finite_loss && scaled && result.gradient_norm == 0) return true;
   if (result.applied && finite_loss) {
@@ -504,7 +505,7 @@ void Doctor::remember(train::Trainer& trainer, const train::StepResult& result) 
 }
 
 bool Doctor::loses_gradients(const train::Trainer& trainer, int64_t step) {
-  if (trainer.config().precision != train::Precision::fp16 || ranking_.empty() ||
+  if (trainer.config().precision.matmul != train::Precision::fp16 || ranking_.empty() ||
       ranked_step_ != step)
     return false;
   const auto zeros = std::count_if(ranking_.begin(), ranking_.end(), [](const LayerStats& layer) {

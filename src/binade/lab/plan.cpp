@@ -91,26 +91,27 @@ class WorkMeter : public autograd::OpObserver {
 
 // Norm, clipping and the optimizer read and write each parameter's master, moments and gradient.
 Work update_work(const train::Config& config, double parameters) {
-  const double copies = config.params == train::ParameterStorage::masters ? 2 : 0;
-  const auto gradient = static_cast<double>(size_of(config.gradients));
-  const double moments = optim::state_bytes(config.optimizer, config.moments);
+  const double copies = config.precision.params == train::ParameterStorage::masters ? 2 : 0;
+  const auto gradient = static_cast<double>(size_of(config.precision.gradients));
+  const double moments = optim::state_bytes(config.train.optimizer, config.precision.moments);
   return {.kind = WorkKind::update,
           .bytes = parameters * (3 * gradient + 3 * 4 + 2 * moments + copies)};
 }
 
 // Whether any step has statistics (Doctor::needs_statistics).
 bool takes_statistics(const train::Config& config) {
-  const bool first_of_f16 = config.precision == train::Precision::fp16;
-  return config.auto_precision ||
-         (config.layer_stats > 0 && (config.layer_stats <= config.steps || first_of_f16));
+  const bool first_of_f16 = config.precision.matmul == train::Precision::fp16;
+  return config.precision.automatic ||
+         (config.run.layer_stats > 0 &&
+          (config.run.layer_stats <= config.train.steps || first_of_f16));
 }
 
 // Blocks whose statistics are taken, per step on average.
 double observed_blocks(const train::Config& config) {
   if (!takes_statistics(config)) return 0;
   // Selected modules are few, and so are the looks of auto_precision (every 25 steps).
-  if (config.layer_stats == 0 || !config.layer_stats_modules.empty()) return 0;
-  return static_cast<double>(config.layers) / static_cast<double>(config.layer_stats);
+  if (config.run.layer_stats == 0 || !config.run.layer_stats_modules.empty()) return 0;
+  return static_cast<double>(config.model.layers) / static_cast<double>(config.run.layer_stats);
 }
 
 // Measures one optimizer step: its ops and the update.
@@ -128,7 +129,8 @@ void measure_step(train::MetaRun& run, const train::Config& config, Forecast& fo
 // Bytes that a step with statistics takes more than others.
 int64_t statistics_bytes(train::MetaRun& run, const train::Config& config) {
   const int64_t before = run.memory().peak;
-  LayerStatistics statistics(config.recipe, {}, {.modules = config.layer_stats_modules});
+  LayerStatistics statistics(config.precision.recipe, {},
+                             {.modules = config.run.layer_stats_modules});
   const autograd::OpObserverScope observing(&statistics);
   run.step();
   return run.memory().peak - before;
@@ -144,15 +146,16 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
         if (masters && !train::uses_autocast(precision)) continue;
         train::Config config = train::with_precision(given, precision);
         const auto with_masters =
-            given.params == ParameterStorage::split && precision != Precision::fp16
+            given.precision.params == ParameterStorage::split && precision != Precision::fp16
                 ? ParameterStorage::split
                 : ParameterStorage::masters;
-        config.params = masters ? with_masters : ParameterStorage::autocast;
-        config.activations = nn::Activations::recompute(recompute);
-        result.emplace_back(fmt::format("{}{}{}", name(precision),
-                                        masters ? fmt::format(", {}", name(config.params)) : "",
-                                        recompute ? ", recompute" : ""),
-                            config);
+        config.precision.params = masters ? with_masters : ParameterStorage::autocast;
+        config.train.activations = nn::Activations::recompute(recompute);
+        result.emplace_back(
+            fmt::format("{}{}{}", name(precision),
+                        masters ? fmt::format(", {}", name(config.precision.params)) : "",
+                        recompute ? ", recompute" : ""),
+            config);
       }
     }
   }
@@ -163,10 +166,10 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
 // mapped, and what is mapped of them is given back if memory is scarce.
 int64_t data_memory(const train::Config& config) {
   // In the program's file, and copied.
-  if (config.data == data::builtin_source)
+  if (config.data.source == data::builtin_source)
     return 2 * static_cast<int64_t>(data::builtin_corpus().size());
   std::error_code error;
-  const auto bytes = std::filesystem::file_size(config.data, error);
+  const auto bytes = std::filesystem::file_size(config.data.source, error);
   const bool held = !error && std::cmp_less(bytes, data::Source{}.cache_from);
   return held ? static_cast<int64_t>(bytes) : 0;
 }
@@ -188,28 +191,32 @@ Forecast forecast(const train::Config& config) {
   result.reserved = memory.peak_reserved;
   result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
   // Adapters are f32 themselves.
-  if (config.params != train::ParameterStorage::autocast && config.lora_rank == 0)
+  if (config.precision.params != train::ParameterStorage::autocast && config.lora.rank == 0)
     result.masters =
-        (config.params == train::ParameterStorage::split ? 2 : 4) * result.trained_count;
-  const DType type =
-      train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
-  result.logits = train::loss_chunk(config) * config.vocab * static_cast<int64_t>(size_of(type));
+        (config.precision.params == train::ParameterStorage::split ? 2 : 4) * result.trained_count;
+  const DType type = train::uses_autocast(config.precision.matmul)
+                         ? train::autocast_type(config.precision.matmul)
+                         : DType::f32;
+  result.logits =
+      train::loss_chunk(config) * config.model.vocab * static_cast<int64_t>(size_of(type));
   if (takes_statistics(config)) result.statistics = statistics_bytes(run, config);
   run.model().state_dict();  // as for a checkpoint, which drops quantized copies of weights
   result.between_steps = run.memory().allocated;
-  result.precision = config.precision;
+  result.precision = config.precision.matmul;
   result.observed_blocks = observed_blocks(config);
-  result.casts_weights = train::uses_autocast(config.precision) &&
-                         (config.params == train::ParameterStorage::autocast ||
-                          config.precision == train::Precision::quantized);
+  result.casts_weights = train::uses_autocast(config.precision.matmul) &&
+                         (config.precision.params == train::ParameterStorage::autocast ||
+                          config.precision.matmul == train::Precision::quantized);
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
-      config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;
+      config.lora.rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;
   // A snapshot is in the host's memory. Split master weights are saved in f32.
-  const int64_t joined = config.params == train::ParameterStorage::split ? result.masters : 0;
+  const int64_t joined =
+      config.precision.params == train::ParameterStorage::split ? result.masters : 0;
   if (backend::capabilities(train::device_of(config)).is_host_readable)
     result.snapshot = weights + result.of(Category::optimizer) + joined;
-  result.saves_during_steps = config.checkpoint_every > 0 && config.checkpoint_every < config.steps;
+  result.saves_during_steps =
+      config.run.checkpoint_every > 0 && config.run.checkpoint_every < config.train.steps;
   return result;
 }
 
@@ -226,7 +233,7 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
     double peak = 0;
   };
   const auto point_at = [&config](int64_t batch) {
-    config.batch = batch;
+    config.train.batch = batch;
     return Point{batch, static_cast<double>(train::forecast_memory(config).peak)};
   };
   const auto limit = static_cast<double>(bytes);
@@ -280,7 +287,7 @@ PlanRow forecast_row(const std::string& name, const train::Config& config, int64
 PlanRow tf32_row(const std::string& name, const train::Config& config, PlanRow fp32) {
   fp32.name = name;
   fp32.config = config;
-  fp32.forecast.precision = config.precision;
+  fp32.forecast.precision = config.precision.matmul;
   return fp32;
 }
 
@@ -291,11 +298,12 @@ std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   const Machine machine = measure_machine(config);
   const bool in_host_memory = backend::capabilities(train::device_of(config)).is_host_readable;
   const int64_t program = in_host_memory ? program_memory() : 0;
-  const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  const auto tokens =
+      static_cast<double>(config.train.accumulate * config.train.batch * config.model.context);
   std::vector<PlanRow> rows;
   for (const auto& [name, variant] : variants(config)) {
     // Two rows before it is the same in fp32: with or without recompute.
-    PlanRow row = variant.precision == train::Precision::tf32
+    PlanRow row = variant.precision.matmul == train::Precision::tf32
                       ? tf32_row(name, variant, rows[rows.size() - 2])
                       : forecast_row(name, variant, memory);
     if (program > 0) row.process = program + data_memory(config) + row.forecast.run_reserved();

@@ -107,24 +107,24 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
   memory::reset_peak(device);
   train::Trainer trainer(config);
   int64_t all_tokens = 0;
-  const int64_t eval_every = std::max<int64_t>(1, config.steps / validations);
+  const int64_t eval_every = std::max<int64_t>(1, config.train.steps / validations);
   std::vector<double> speeds;
   ExponentObserver exponents;
   double seconds = 0;
-  for (int64_t step = 0; step < config.steps; ++step) {
+  for (int64_t step = 0; step < config.train.steps; ++step) {
     // The last step is observed, which takes time, so its speed does not count.
-    const bool last = step + 1 == config.steps;
+    const bool last = step + 1 == config.train.steps;
     const autograd::OpObserverScope observing(last ? &exponents : nullptr);
     const auto begin = Clock::now();
     const train::StepResult result = trainer.step(split.train);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     seconds += elapsed;
-    const int64_t tokens =
-        data::training_tokens(split.train, {config.batch, config.context, config.accumulate},
-                              static_cast<uint64_t>(config.seed), step);
+    const int64_t tokens = data::training_tokens(
+        split.train, {config.train.batch, config.model.context, config.train.accumulate},
+        static_cast<uint64_t>(config.train.seed), step);
     all_tokens += tokens;
     const double speed = static_cast<double>(tokens) / elapsed;
-    if (!last || config.steps == 1) speeds.push_back(speed);
+    if (!last || config.train.steps == 1) speeds.push_back(speed);
     run.records.push_back({.step = result.step,
                            .loss = result.loss,
                            .lr = result.lr,
@@ -172,13 +172,14 @@ train::Config in_precision(const train::Config& given, const std::string& precis
   if (precision == "fp16-noscale") {
     // A constant scale of 1 means no scaling.
     train::Config config = train::with_precision(given, train::Precision::fp16);
-    config.scale_init = 1;
-    config.scale_growth_interval = 1'000'000'000;
+    config.precision.scale_init = 1;
+    config.precision.scale_growth_interval = 1'000'000'000;
     return config;
   }
   if (precision.starts_with(recipe_prefix)) {
     train::Config config = train::with_precision(given, train::Precision::quantized);
-    config.recipe = *amp::recipes::find(precision.substr(std::string_view(recipe_prefix).size()));
+    config.precision.recipe =
+        *amp::recipes::find(precision.substr(std::string_view(recipe_prefix).size()));
     return config;
   }
   return train::with_precision(given, train::parse_precision(precision));
@@ -208,16 +209,17 @@ Comparison compare(const train::Config& config, const CompareOptions& options,
                      .expected = "at least 2, to measure the noise between seeds",
                      .found = std::to_string(options.seeds)});
   train::check_device(config);
-  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  const auto tokenizer = data::open_tokenizer(config.tokenizer);
-  const data::Split split = data::read_split({.where = config.data,
+  if (config.train.threads > 0) set_threads(static_cast<int>(config.train.threads));
+  const auto tokenizer = data::open_tokenizer(config.data.tokenizer);
+  const data::Split split = data::read_split({.where = config.data.source,
                                               .tokenizer = tokenizer.get(),
-                                              .vocab = config.vocab,
-                                              .batch = config.batch,
-                                              .context = config.context,
-                                              .validation = config.validation});
+                                              .vocab = config.model.vocab,
+                                              .batch = config.train.batch,
+                                              .context = config.model.context,
+                                              .validation = config.data.validation});
   Comparison result{.config = config};
-  CompareProgress progress{.runs = std::ssize(configs) + options.seeds - 1, .steps = config.steps};
+  CompareProgress progress{.runs = std::ssize(configs) + options.seeds - 1,
+                           .steps = config.train.steps};
   const auto run_one = [&](const train::Config& one, const std::string& precision,
                            const std::string& title) -> std::optional<ComparedRun> {
     progress.run = title;
@@ -238,9 +240,10 @@ Comparison compare(const train::Config& config, const CompareOptions& options,
   if (!result.runs.empty()) result.seed_losses.push_back(result.runs.front().loss);
   for (int64_t seed = 1; seed < options.seeds && !result.interrupted; ++seed) {
     train::Config other = configs.front();
-    other.seed += seed;
+    other.train.seed += seed;
     const std::string& precision = options.precisions.front();
-    const auto run = run_one(other, precision, fmt::format("{}, seed {}", precision, other.seed));
+    const auto run =
+        run_one(other, precision, fmt::format("{}, seed {}", precision, other.train.seed));
     if (run) result.seed_losses.push_back(run->loss);
   }
   return result;

@@ -194,7 +194,8 @@ std::string compare_html(const Comparison& comparison) {
   std::string body = fmt::format(
       "<p>All runs start from the same weights and see the same batches: {} steps of {} x {} "
       "sequences of {} tokens from {}.</p>\n",
-      c.steps, c.accumulate, c.batch, c.context, train::escaped(c.data));
+      c.train.steps, c.train.accumulate, c.train.batch, c.model.context,
+      train::escaped(c.data.source));
   body += results(comparison) + "<main>\n";
   body += losses_chart("Validation loss", comparison, validation_losses);
   body += difference_chart("Validation loss minus that of " + base, comparison, validation_losses,
@@ -206,9 +207,10 @@ std::string compare_html(const Comparison& comparison) {
       "</main>\n<h2>Fraction of values by exponent, at the last step</h2>\n<p>Shaded: the "
       "range of the precision's format. FP8 is scaled by tensor and has no range of its "
       "own.</p>\n<main>\n";
-  return train::page(fmt::format("{} layer{} of width {} in {} precisions", c.layers,
-                                 c.layers == 1 ? "" : "s", c.width, comparison.runs.size()),
-                     body + exponent_charts(comparison) + "</main>\n");
+  return train::page(
+      fmt::format("{} layer{} of width {} in {} precisions", c.model.layers,
+                  c.model.layers == 1 ? "" : "s", c.model.width, comparison.runs.size()),
+      body + exponent_charts(comparison) + "</main>\n");
 }
 
 }  // namespace binade::lab

@@ -55,10 +55,10 @@ struct SharedParameters {
 // Bytes of weights that a rank sends to each other one in a step: once after the update; in stage
 // 3, those of blocks in each round for the forward and, except the last block's, the backward.
 int64_t weight_bytes(const SharedParameters& shared, const train::Config& config, int rank) {
-  const int64_t rounds = divide_up(config.accumulate, int64_t{shared.partition.ranks()});
+  const int64_t rounds = divide_up(config.train.accumulate, int64_t{shared.partition.ranks()});
   int64_t bytes = 0;
   for (size_t i = 0; i < shared.parameters.size(); ++i) {
-    const bool is_gathered = config.stage == 3 && shared.block[i] >= 0;
+    const bool is_gathered = config.ranks.stage == 3 && shared.block[i] >= 0;
     const int64_t times =
         !is_gathered ? 1 : rounds * (shared.block[i] == shared.last_block ? 1 : 2);
     bytes += times * shared.owned_bytes(i, rank);
@@ -69,10 +69,10 @@ int64_t weight_bytes(const SharedParameters& shared, const train::Config& config
 // Peaks of a rank's steps, by stage: steps on the meta device, without the other ranks.
 std::array<int64_t, 3> memory_by_stage(train::Config config, int rank, int ranks) {
   // Two rounds have the peak of any number.
-  config.accumulate = std::min<int64_t>(config.accumulate, 2 * ranks);
+  config.train.accumulate = std::min<int64_t>(config.train.accumulate, 2 * ranks);
   std::array<int64_t, 3> result = {};
   for (int stage = 1; stage <= 3; ++stage) {
-    config.stage = stage;
+    config.ranks.stage = stage;
     result[static_cast<size_t>(stage) - 1] =
         train::forecast_memory(config, ranks::simulated(rank, ranks)).peak;
   }
@@ -84,11 +84,11 @@ std::array<int64_t, 3> memory_by_stage(train::Config config, int rank, int ranks
 RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double compute, int ranks,
                     const Network& network) {
   RankPlan plan{.ranks = ranks};
-  const int64_t micros = config.accumulate;
+  const int64_t micros = config.train.accumulate;
   const int64_t rounds = divide_up(micros, ranks);
   plan.compute = compute * static_cast<double>(rounds) / static_cast<double>(micros);
   plan.idle = 1 - static_cast<double>(micros) / static_cast<double>(rounds * ranks);
-  const auto tokens = static_cast<double>(micros * config.batch * config.context);
+  const auto tokens = static_cast<double>(micros * config.train.batch * config.model.context);
   if (ranks == 1) {
     plan.memory.fill(alone.peak);
     plan.tokens_per_second = tokens / compute;
@@ -96,7 +96,7 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
   }
   const SharedParameters shared(config, ranks);
   const int64_t count = train::trained_parameters(*shared.model);
-  const auto wire = static_cast<int64_t>(size_of(config.reduce_dtype));
+  const auto wire = static_cast<int64_t>(size_of(config.ranks.reduce_dtype));
   int owner = 0;  // of the most elements
   for (int rank = 0; rank < ranks; ++rank) {
     const int64_t own = shared.partition.owned_elements(rank);

@@ -64,42 +64,44 @@ TimeByKind roofline_of(const Forecast& forecast, const Machine& machine) {
 
 // Takes away what names other blocks than the first.
 void keep_one_block(train::Config& config) {
-  config.recipe.skip_first = config.recipe.skip_last = 0;
+  config.precision.recipe.skip_first = config.precision.recipe.skip_last = 0;
   const auto names_a_block = [](const std::string& target) {
     return target.find('.') != std::string::npos;
   };
-  if (std::any_of(config.lora_targets.begin(), config.lora_targets.end(), names_a_block))
-    config.lora_targets = {std::string(io::all_linear)};
-  if (config.architecture.empty()) return;
-  nn::LanguageModelConfig model = io::parse_config(config.architecture, "[model] architecture");
+  if (std::any_of(config.lora.targets.begin(), config.lora.targets.end(), names_a_block))
+    config.lora.targets = {std::string(io::all_linear)};
+  if (config.model.architecture.empty()) return;
+  nn::LanguageModelConfig model =
+      io::parse_config(config.model.architecture, "[model] architecture");
   model.layers = 1;
   if (!model.layer_types.empty()) model.layer_types.resize(1);
-  config.architecture = io::config_json(model);
+  config.model.architecture = io::config_json(model);
 }
 
 // One block of the configuration's kind, small enough that its steps take milliseconds.
 train::Config small_model(train::Config config) {
   constexpr int64_t max_width = 256, max_tokens = 512, max_vocab = 512;
-  const int64_t per_head = config.width / config.heads, width = config.width;
-  const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
-  config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
-  if (config.heads > group) config.heads -= config.heads % group;
-  if (config.kv_heads > 0) config.kv_heads = std::max<int64_t>(config.heads / group, 1);
-  config.width = config.heads * per_head;
-  config.hidden = std::max<int64_t>(config.hidden * config.width / width, 1);
-  const int64_t tokens = std::min(config.batch * config.context, max_tokens);
-  config.context = std::min(config.context, tokens);
-  config.batch = tokens / config.context;
-  config.accumulate = 1;
-  config.params = train::ParameterStorage::autocast;
+  const int64_t per_head = config.model.width / config.model.heads, width = config.model.width;
+  const int64_t group = config.model.kv_heads == 0 ? 1 : config.model.heads / config.model.kv_heads;
+  config.model.heads = std::clamp<int64_t>(max_width / per_head, 1, config.model.heads);
+  if (config.model.heads > group) config.model.heads -= config.model.heads % group;
+  if (config.model.kv_heads > 0)
+    config.model.kv_heads = std::max<int64_t>(config.model.heads / group, 1);
+  config.model.width = config.model.heads * per_head;
+  config.model.hidden = std::max<int64_t>(config.model.hidden * config.model.width / width, 1);
+  const int64_t tokens = std::min(config.train.batch * config.model.context, max_tokens);
+  config.model.context = std::min(config.model.context, tokens);
+  config.train.batch = tokens / config.model.context;
+  config.train.accumulate = 1;
+  config.precision.params = train::ParameterStorage::autocast;
   keep_one_block(config);
-  config.vocab = std::min(config.vocab, max_vocab);
-  config.layers = 1;
-  config.freeze.clear();  // names of other blocks
-  config.layer_stats_modules.clear();
-  config.overrides = {};
-  config.precision_plan.clear();
-  config.auto_precision = false;
+  config.model.vocab = std::min(config.model.vocab, max_vocab);
+  config.model.layers = 1;
+  config.train.freeze.clear();  // names of other blocks
+  config.run.layer_stats_modules.clear();
+  config.precision.overrides = {};
+  config.precision.plan.clear();
+  config.precision.automatic = false;
   return config;
 }
 
@@ -107,9 +109,9 @@ train::Config small_model(train::Config config) {
 train::LayerShape layer_shape(const train::Config& config, Device device) {
   const bool large = backend::capabilities(device).is_massively_parallel;
   const int64_t widest = large ? 1024 : 512, most_rows = large ? 512 : 256;
-  return {.rows = std::min<int64_t>(config.batch * config.context, most_rows),
-          .in = std::min<int64_t>(config.width, widest),
-          .out = std::min<int64_t>(config.hidden, 3 * widest)};
+  return {.rows = std::min<int64_t>(config.train.batch * config.model.context, most_rows),
+          .in = std::min<int64_t>(config.model.width, widest),
+          .out = std::min<int64_t>(config.model.hidden, 3 * widest)};
 }
 
 // Times the ops of a step on a CPU by kind; the rest of the step, after the last op, is the update.
@@ -158,7 +160,7 @@ struct MeasuredStep {
 MeasuredStep measure_step_time(const train::Config& config) {
   train::Trainer trainer(config);
   const data::Tokens tokens =
-      data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\1'));
+      data::Tokens::of_bytes(std::string(static_cast<size_t>(config.model.context) + 2, '\1'));
   trainer.step(tokens);  // allocates
   double best = std::numeric_limits<double>::infinity();
   repeat(2, [&] {
@@ -182,7 +184,7 @@ MeasuredStep measure_step_time(const train::Config& config) {
   });
   // An observed step fuses less.
   for (double& seconds : result.time) seconds *= best / best_observed;
-  if (config.layer_stats > 0) {
+  if (config.run.layer_stats > 0) {
     const auto begin = Clock::now();
     LayerStatistics statistics(trainer.recipes().recipe,
                                train::delayed_scales(trainer.model(), trainer.recipes()));
@@ -238,7 +240,7 @@ WorkKind kind_of(Op op) {
 }
 
 Machine measure_machine(const train::Config& config) {
-  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
+  if (config.train.threads > 0) set_threads(static_cast<int>(config.train.threads));
   using train::Precision;
   const Device device = train::device_of(config);
   const train::LayerShape shape = layer_shape(config, device);
@@ -250,12 +252,13 @@ Machine measure_machine(const train::Config& config) {
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::quantized}) {
     const auto at = static_cast<size_t>(precision);
     const auto rate = [&](const train::LayerShape& layer) {
-      return train::linear_rate(device, precision, config.recipe, layer);
+      return train::linear_rate(device, precision, config.precision.recipe, layer);
     };
     machine.flops[at] = rate(shape);
     if (backend::capabilities(device).is_asynchronous) continue;  // its ops cannot be timed
     narrow.flops[at] = rate(layer_shape(small, device));
-    machine.weight_cast[at] = train::weight_cast_seconds(device, precision, config.recipe, shape);
+    machine.weight_cast[at] =
+        train::weight_cast_seconds(device, precision, config.precision.recipe, shape);
     const train::Config step = train::with_precision(small, precision);
     const MeasuredStep measured = measure_step_time(step);
     machine.slowdown[at] = slowdown_of(step, measured, narrow, machine);

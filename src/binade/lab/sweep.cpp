@@ -53,7 +53,7 @@ class SweepRuns {
  public:
   SweepRuns(const train::Config& config, const SweepOptions& options)
       : config_(config), options_(options) {
-    const auto tokenizer = data::open_tokenizer(config.tokenizer);
+    const auto tokenizer = data::open_tokenizer(config.data.tokenizer);
     split_ = data::read_split(train::data_source(config, tokenizer.get()));
   }
 
@@ -64,8 +64,8 @@ class SweepRuns {
               const std::vector<LayerChoice>& choices = {}) {
     if (stopped_) return std::nan("");
     train::Trainer trainer(train::with_precision(config_, precision));
-    if (!config_.init_from.empty()) trainer.init_from(config_.init_from);
-    if (!config_.lora_adapter.empty()) trainer.load_adapter(config_.lora_adapter);
+    if (!config_.model.init_from.empty()) trainer.init_from(config_.model.init_from);
+    if (!config_.lora.adapter.empty()) trainer.load_adapter(config_.lora.adapter);
     if (options_.prepare) options_.prepare(trainer);
     for (const LayerChoice& choice : choices) {
       amp::Recipe recipe = trainer.recipes().recipe;
@@ -73,10 +73,10 @@ class SweepRuns {
       trainer.set_recipe(choice.module, recipe);
     }
     double total = 0;
-    const int64_t counted = (config_.steps + 1) / 2;
-    for (int64_t step = 0; step < config_.steps; ++step) {
+    const int64_t counted = (config_.train.steps + 1) / 2;
+    for (int64_t step = 0; step < config_.train.steps; ++step) {
       const double loss = trainer.step(split_.train).loss;
-      if (step >= config_.steps - counted) total += loss / static_cast<double>(counted);
+      if (step >= config_.train.steps - counted) total += loss / static_cast<double>(counted);
     }
     if (options_.on_run) stopped_ = !options_.on_run(fmt::format("{}: loss {:.4f}", name, total));
     return total;
@@ -192,12 +192,12 @@ double Sweep::planned_loss() const {
 }
 
 Sweep sweep(const train::Config& config, const SweepOptions& options) {
-  if (config.precision != train::Precision::quantized)
+  if (config.precision.matmul != train::Precision::quantized)
     fail("sweep", {.argument = "--precision",
                    .expected = "fp8, whose layers can be chosen one by one",
-                   .found = std::string(train::name(config.precision))});
+                   .found = std::string(train::name(config.precision.matmul))});
   train::check_device(config);
-  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
+  if (config.train.threads > 0) set_threads(static_cast<int>(config.train.threads));
   Sweep result{.config = config};
   const std::vector<std::string> modules = quantized_layers(config);
   SweepRuns runs(config, options);

@@ -92,10 +92,10 @@ std::string sweep_html(const Sweep& sweep) {
   using train::escaped;
   const train::Config& config = sweep.config;
   std::string body =
-      train::facts({{"model", fmt::format("{} layer{} of width {}", config.layers,
-                                          config.layers == 1 ? "" : "s", config.width)},
-                    {"steps", fmt::format("{}", config.steps)},
-                    {"recipe", amp::to_text(config.recipe)}});
+      train::facts({{"model", fmt::format("{} layer{} of width {}", config.model.layers,
+                                          config.model.layers == 1 ? "" : "s", config.model.width)},
+                    {"steps", fmt::format("{}", config.train.steps)},
+                    {"recipe", amp::to_text(config.precision.recipe)}});
   body +=
       "<p>Short runs from the same weights on the same batches. A loss is the mean of the last "
       "half of the steps.</p>\n";

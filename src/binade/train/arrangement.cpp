@@ -26,7 +26,7 @@ constexpr double share_of_free = 0.9;
 class Ladder {
  public:
   explicit Ladder(const Config& config)
-      : layers_(config.layers),
+      : layers_(config.model.layers),
         has_lean_(backend::capabilities(device_of(config)).recomputes_results) {}
 
   static constexpr int64_t bottom = 1;
@@ -46,13 +46,13 @@ class Ladder {
 // Peak memory of a run: of its steps and, on a CPU, of the copy that checkpoints are written from.
 int64_t run_peak(Config config, const nn::Activations& activations,
                  const ranks::Communicator* ranks) {
-  config.activations = activations;
+  config.train.activations = activations;
   const auto others = ranks != nullptr ? ranks::simulated(ranks->rank(), ranks->size()) : nullptr;
   const memory::Statistics memory = forecast_memory(config, others);
   // A GPU's allocator gives pages back that it needs elsewhere.
   const bool on_host = backend::capabilities(device_of(config)).is_host_readable;
   int64_t bytes = on_host ? memory.peak_reserved : memory.peak;
-  if (on_host && config.checkpoint_every > 0) {
+  if (on_host && config.run.checkpoint_every > 0) {
     for (const auto category : {memory::Category::parameters, memory::Category::optimizer})
       bytes += memory.live[static_cast<size_t>(category)];
   }
@@ -70,7 +70,7 @@ int64_t smallest_of(int64_t own, ranks::Communicator* ranks) {
 int64_t largest_of(int64_t own, ranks::Communicator* ranks) { return -smallest_of(-own, ranks); }
 
 int64_t budget_of(const Config& config, ranks::Communicator* ranks) {
-  if (config.memory.kind == MemoryBudget::Kind::bytes) return config.memory.bytes;
+  if (config.train.memory.kind == MemoryBudget::Kind::bytes) return config.train.memory.bytes;
   // Ranks of a machine share its memory; each has a GPU of its own.
   const Device device = device_of(config);
   const bool shared = ranks != nullptr && backend::capabilities(device).is_host_readable;
@@ -82,7 +82,7 @@ int64_t budget_of(const Config& config, ranks::Communicator* ranks) {
 [[noreturn]] void refuse(const Arrangement& least, const Config& config) {
   std::string hint = "use a smaller batch or a smaller model";
   for (const std::string& saving : savings(least, config)) hint += "; " + saving;
-  fail("train", {.argument = "--memory " + to_text(config.memory),
+  fail("train", {.argument = "--memory " + to_text(config.train.memory),
                  .expected = fmt::format("at least {}, with all activations computed again",
                                          bytes_text(least.peak)),
                  .found = bytes_text(least.budget),
@@ -98,14 +98,14 @@ Arrangement arrange(const Config& config, ranks::Communicator* ranks) {
                        .peak = largest_of(run_peak(config, ladder[rung], ranks), ranks),
                        .budget = budget};
   };
-  const bool least = config.memory.kind == MemoryBudget::Kind::least;
+  const bool least = config.train.memory.kind == MemoryBudget::Kind::least;
   const int64_t budget = least ? arranged(Ladder::bottom, 0).peak : budget_of(config, ranks);
   Arrangement best = arranged(ladder.top(), budget);
   if (best.fits()) return best;
   // Memory grows with the rung: halve what is between one that fits and one that does not.
   best = arranged(Ladder::bottom, budget);
   if (!best.fits()) {
-    if (config.memory.kind == MemoryBudget::Kind::bytes) refuse(best, config);
+    if (config.train.memory.kind == MemoryBudget::Kind::bytes) refuse(best, config);
     return best;
   }
   for (int64_t good = Ladder::bottom, bad = ladder.top(); bad - good > 1;) {
@@ -119,7 +119,7 @@ Arrangement arrange(const Config& config, ranks::Communicator* ranks) {
 
 std::string describe(const Arrangement& arrangement, const Config& config) {
   const auto [kept, lean] = arrangement.activations;
-  const int64_t all = config.layers, whole = std::min(kept, all),
+  const int64_t all = config.model.layers, whole = std::min(kept, all),
                 light = std::min(lean, all - whole), again = all - whole - light;
   std::string parts;
   for (const auto& [count, what] :
@@ -144,14 +144,14 @@ std::vector<std::string> savings(const Arrangement& arrangement, const Config& c
     if (saved > arrangement.peak / 100)
       offers.push_back(fmt::format("{} would save {}", options, bytes_text(saved)));
   };
-  const bool has_moments =
-      config.optimizer == OptimizerKind::adamw || config.optimizer == OptimizerKind::muon;
-  if (has_moments && config.moments != DType::u8 && config.lora_rank == 0)
-    offer("--moments 8bit", [](Config& c) { c.moments = DType::u8; });
+  const bool has_moments = config.train.optimizer == OptimizerKind::adamw ||
+                           config.train.optimizer == OptimizerKind::muon;
+  if (has_moments && config.precision.moments != DType::u8 && config.lora.rank == 0)
+    offer("--moments 8bit", [](Config& c) { c.precision.moments = DType::u8; });
   const bool in_bf16 =
-      config.precision == Precision::bf16 || config.precision == Precision::quantized;
-  if (in_bf16 && config.params != ParameterStorage::split && config.lora_rank == 0)
-    offer("--params split", [](Config& c) { c.params = ParameterStorage::split; });
+      config.precision.matmul == Precision::bf16 || config.precision.matmul == Precision::quantized;
+  if (in_bf16 && config.precision.params != ParameterStorage::split && config.lora.rank == 0)
+    offer("--params split", [](Config& c) { c.precision.params = ParameterStorage::split; });
   return offers;
 }
 

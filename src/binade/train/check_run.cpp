@@ -24,20 +24,20 @@ void check_rank_device(Device device) {
 void check_ranks(const Config& config, int ranks) {
   if (ranks == 1) return;
   // First: the hint for too few micro-batches is one that bf16 gradients exclude.
-  if (config.gradients != DType::f32) {
+  if (config.precision.gradients != DType::f32) {
     fail("train", {.argument = "gradients",
                    .expected = "f32 on many ranks, which sum them",
-                   .found = std::string(name_in(gradient_names, config.gradients)),
+                   .found = std::string(name_in(gradient_names, config.precision.gradients)),
                    .hint = "--reduce-dtype bf16 sends them in 16 bits"});
   }
-  ranks::check_micro_batches(config.accumulate, ranks);
+  ranks::check_micro_batches(config.train.accumulate, ranks);
   const auto is_shared = [](const optim::Description& one) {
     return one.sharing != optim::Sharing::none;
   };
-  if (is_shared(optim::describe(config.optimizer))) return;
+  if (is_shared(optim::describe(config.train.optimizer))) return;
   fail("train", {.argument = "optimizer",
                  .expected = optim::choices_of(is_shared) + " on many ranks",
-                 .found = std::string(name_in(optimizer_names, config.optimizer)),
+                 .found = std::string(name_in(optimizer_names, config.train.optimizer)),
                  .hint = "its update of a matrix needs all of it, and ranks update parts"});
 }
 
@@ -50,14 +50,14 @@ void check_run(const Config& config, int ranks) {
   if (checkpoint) {
     verify_checkpoint(checkpoint->path);
     // A checkpoint of adapters has no weights of the model itself.
-    if (config.lora_rank == 0)
+    if (config.lora.rank == 0)
       check_same_model(model, checkpoint->path / "config.json",
                        "resume with the run's config.toml");
   }
-  if (!config.init_from.empty() && (!checkpoint || config.lora_rank > 0)) {
-    io::check_weights(model, check_initial_weights(model, config.init_from));
+  if (!config.model.init_from.empty() && (!checkpoint || config.lora.rank > 0)) {
+    io::check_weights(model, check_initial_weights(model, config.model.init_from));
   }
-  const auto tokenizer = data::open_tokenizer(config.tokenizer);
+  const auto tokenizer = data::open_tokenizer(config.data.tokenizer);
   data::Source source = data_source(config, tokenizer.get());
   source.cache = token_cache(config);
   data::read_split(source);

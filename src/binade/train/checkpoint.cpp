@@ -111,13 +111,13 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
                     .tokenizer = std::string(tokenizer),
                     .companions = companions};
   const Config& config = trainer.config();
-  if (config.lora_rank > 0) {
+  if (config.lora.rank > 0) {
     snapshot.weights = io::adapter_tensors(trainer.model());
-    const io::LoraOptions lora{.rank = config.lora_rank,
-                               .alpha = config.lora_alpha,
-                               .dropout = config.lora_dropout,
-                               .targets = config.lora_targets};
-    const fs::path base = io::model_folder(config.init_from, checkpoint_op);
+    const io::LoraOptions lora{.rank = config.lora.rank,
+                               .alpha = config.lora.alpha,
+                               .dropout = config.lora.dropout,
+                               .targets = config.lora.targets};
+    const fs::path base = io::model_folder(config.model.init_from, checkpoint_op);
     snapshot.adapter =
         io::adapter_config_json(trainer.model(), {lora, fs::absolute(base).string()});
   } else {
@@ -185,7 +185,7 @@ void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
                    "resume with the run's own config.toml");
   const StateDict state = io::load_safetensors(checkpoint / state_file);
   trainer.hold_weights();
-  if (trainer.config().lora_rank > 0) {
+  if (trainer.config().lora.rank > 0) {
     io::load_adapter_tensors(trainer.model(),
                              io::load_safetensors(checkpoint / "adapter_model.safetensors"));
   } else {

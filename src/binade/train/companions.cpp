@@ -19,15 +19,17 @@ constexpr const char* generation_config = "generation_config.json";
 
 io::CompanionFiles given_companions(const Config& config) {
   io::CompanionFiles files;
-  const fs::path model =
-      config.init_from.empty() ? fs::path() : io::model_folder(config.init_from, "--init-from");
+  const fs::path model = config.model.init_from.empty()
+                             ? fs::path()
+                             : io::model_folder(config.model.init_from, "--init-from");
   if (!model.empty()) files = io::read_companions(model, "train");
   std::error_code ignored;
-  if (config.tokenizer == data::byte_tokenizer || config.tokenizer == model.string()) return files;
-  fs::path folder = config.tokenizer;
+  if (config.data.tokenizer == data::byte_tokenizer || config.data.tokenizer == model.string())
+    return files;
+  fs::path folder = config.data.tokenizer;
   if (!fs::is_directory(folder, ignored)) {
     // A chat template was read beside the tokenizer's file, and a resumed run needs it again.
-    if (!data::has_examples(config.data)) return files;
+    if (!data::has_examples(config.data.source)) return files;
     folder = folder.parent_path();
   }
   io::CompanionFiles own = io::read_companions(folder, "train");
@@ -55,9 +57,9 @@ std::string with_eos(const std::string& text, const std::vector<int64_t>& ids) {
 
 void add_chat_format(io::CompanionFiles& files, const Config& config,
                      const data::Tokenizer& tokenizer) {
-  files["chat_template.jinja"] = data::jinja_of(*config.chat);
+  files["chat_template.jinja"] = data::jinja_of(*config.data.chat);
   const std::vector<int64_t> end = tokenizer.encode(
-      data::answer_end(*data::chat_template_beside(config.tokenizer, config.chat)));
+      data::answer_end(*data::chat_template_beside(config.data.tokenizer, config.data.chat)));
   if (end.size() != 1) return;  // the tokenizer spells it out
   const std::string text = std::exchange(files[generation_config], {});
   const std::string known = text.empty() ? "{}" : text;
@@ -70,9 +72,10 @@ void add_chat_format(io::CompanionFiles& files, const Config& config,
 
 io::CompanionFiles companions_of(const Config& config, const data::Tokenizer& tokenizer,
                                  const io::Path& run) {
-  if (config.resume) return io::read_companions(run, "train");
+  if (config.run.resume) return io::read_companions(run, "train");
   io::CompanionFiles files = given_companions(config);
-  if (config.chat && data::has_examples(config.data)) add_chat_format(files, config, tokenizer);
+  if (config.data.chat && data::has_examples(config.data.source))
+    add_chat_format(files, config, tokenizer);
   return files;
 }
 

@@ -224,7 +224,7 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
   std::optional<Config> run;
   if (std::error_code error; std::filesystem::exists(folder / "config.toml", error))
     run = resolve({.file = folder / "config.toml", .options = {}});
-  const std::string& source = data.empty() && run ? run->data : data;
+  const std::string& source = data.empty() && run ? run->data.source : data;
   if (source.empty()) {
     fail("eval", {.argument = "--data",
                   .expected = "a text or token file: " + folder.string() +
@@ -233,7 +233,7 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
   }
   const bool has_file = data::find_tokenizer(folder).has_value();
   const bool are_bytes = !has_file && (vocab == data::byte_vocabulary ||
-                                       (run && run->tokenizer == data::byte_tokenizer));
+                                       (run && run->data.tokenizer == data::byte_tokenizer));
   if (!has_file && !are_bytes && !data::are_token_files(source)) {
     fail("eval", {.argument = "--data",
                   .expected = "a token file (.bin) of the " + std::to_string(vocab) + " ids that " +
@@ -249,7 +249,7 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
   } else if (data::is_example_file(data)) {
     data::Source all{
         .where = data, .tokenizer = tokenizer.get(), .vocab = vocab, .context = model.context};
-    all.chat = data::read_chat_template(folder, run ? run->chat : std::nullopt);
+    all.chat = data::read_chat_template(folder, run ? run->data.chat : std::nullopt);
     if (!model.eos.empty()) all.eos = model.eos.front();
     result = {data::read_all_examples(all), "the answers in " + source, {}};
   } else if (data::has_examples(data)) {

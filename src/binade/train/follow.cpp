@@ -44,11 +44,11 @@ void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
 data::Loader::Options loader_options(const Trainer& trainer) {
   const ranks::Communicator& ranks = *trainer.ranks();
   const Config& config = trainer.config();
-  return {.shape = {config.batch, config.context},
-          .accumulate = config.accumulate,
+  return {.shape = {config.train.batch, config.model.context},
+          .accumulate = config.train.accumulate,
           .first = ranks.rank(),
           .stride = ranks.size(),
-          .seed = static_cast<uint64_t>(config.seed),
+          .seed = static_cast<uint64_t>(config.train.seed),
           .step = trainer.steps()};
 }
 
@@ -72,7 +72,7 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
   const std::string_view model = tokenizer.model();
   Config config = trainer.config();
   const bool has_collectives = backend::capabilities(trainer.device()).has_collectives;
-  if (has_collectives) config.device = Device::cuda();  // each rank has its own
+  if (has_collectives) config.train.device = Device::cuda();  // each rank has its own
   ranks::agree(ranks, {{"version", version()},
                        {"configuration", to_toml(config)},
                        {"arithmetic", describe_arithmetic(trainer.device())},
@@ -129,7 +129,7 @@ void follow(Trainer& trainer, const data::Split& split) {
 }
 
 void follow_run(const Config& config, const std::shared_ptr<ranks::Communicator>& ranks) {
-  const auto tokenizer = data::open_tokenizer(config.tokenizer);
+  const auto tokenizer = data::open_tokenizer(config.data.tokenizer);
   data::Source source = data_source(config, tokenizer.get());
   source.cache = token_cache(config);
   const data::Split split = data::read_split(source);

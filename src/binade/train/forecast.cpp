@@ -14,8 +14,8 @@ Device stand_in(const Config& config) {
 }
 
 Config on_meta(Config config) {
-  config.device = stand_in(config);
-  config.eval_batches = 1;  // one takes as much memory as many
+  config.train.device = stand_in(config);
+  config.run.eval_batches = 1;  // one takes as much memory as many
   return config;
 }
 
@@ -27,14 +27,15 @@ memory::Statistics without_cache(Device device) {
 }  // namespace
 
 int64_t loss_chunk(const Config& config) {
-  const DType type = uses_autocast(config.precision) ? autocast_type(config.precision) : DType::f32;
-  return logits_rows(
-      config.batch * config.context,
-      {.classes = config.vocab,
-       .width = config.width,
-       .dtype = type,
-       .quantized = config.precision == Precision::quantized && config.recipe.has_head()},
-      device_of(config));
+  const DType type =
+      uses_autocast(config.precision.matmul) ? autocast_type(config.precision.matmul) : DType::f32;
+  return logits_rows(config.train.batch * config.model.context,
+                     {.classes = config.model.vocab,
+                      .width = config.model.width,
+                      .dtype = type,
+                      .quantized = config.precision.matmul == Precision::quantized &&
+                                   config.precision.recipe.has_head()},
+                     device_of(config));
 }
 
 MetaRun::MetaRun(const Config& config, std::shared_ptr<ranks::Communicator> ranks)
@@ -48,7 +49,7 @@ void MetaRun::step() {
   const Config& config = trainer_.config();
   // Batches of no data: drawing one of a large configuration would take gigabytes.
   const auto tokens = [&] {
-    return Tensor::empty({config.batch, config.context}, DType::i64, trainer_.device());
+    return Tensor::empty({config.train.batch, config.model.context}, DType::i64, trainer_.device());
   };
   const std::vector<data::Batch> batches(static_cast<size_t>(trainer_.own_micro_batches()),
                                          {.tokens = tokens(), .targets = tokens()});
@@ -59,7 +60,7 @@ void MetaRun::step() {
 void MetaRun::evaluate() {
   // The fewest tokens that a batch can be drawn from; their values are never read.
   trainer_.evaluate(data::Tokens::of_bytes(
-      std::string(static_cast<size_t>(trainer_.config().context) + 2, '\0')));
+      std::string(static_cast<size_t>(trainer_.config().model.context) + 2, '\0')));
 }
 
 memory::Statistics MetaRun::memory() const {

@@ -52,8 +52,8 @@ class Loop {
        const std::shared_ptr<ranks::Communicator>& ranks)
       : config_(config),
         observer_(observer),
-        progress_(mode, config.steps, config.log_every),
-        tokenizer_(data::open_tokenizer(config.tokenizer)),
+        progress_(mode, config.train.steps, config.run.log_every),
+        tokenizer_(data::open_tokenizer(config.data.tokenizer)),
         split_(read_data()),
         trainer_(config, ranks),
         folder_(agreed(config)) {}
@@ -63,11 +63,11 @@ class Loop {
                .data = describe_data(split_),
                .arithmetic = describe_arithmetic(trainer_.device()),
                .version = version(),
-               .base = config_.lora_rank > 0
-                           ? describe_weights(io::model_folder(config_.init_from, "--init-from"))
-                           : ""};
+               .base = config_.lora.rank > 0 ? describe_weights(io::model_folder(
+                                                   config_.model.init_from, "--init-from"))
+                                             : ""};
     // --resume starts a run of which there is nothing yet.
-    if (folder_.is_new()) config_.resume = false;
+    if (folder_.is_new()) config_.run.resume = false;
     std::vector<std::string> warnings = folder_.warnings();
     warnings.insert(warnings.end(), split_.warnings.begin(), split_.warnings.end());
     if (const auto& from = folder_.resumed()) {
@@ -78,16 +78,16 @@ class Loop {
         trainer_.announce({Order::end});
         return *done;
       }
-      if (config_.auto_precision)
+      if (config_.precision.automatic)
         for (std::string& one : restore_plan(folder_.path(), resumed_path()))
           warnings.push_back(std::move(one));
       // A checkpoint of adapters does not hold the weights they adapt.
-      if (config_.lora_rank > 0) trainer_.init_from(config_.init_from);
+      if (config_.lora.rank > 0) trainer_.init_from(config_.model.init_from);
       trainer_.announce({Order::load, from->path.string()});
       load(from->path);
-    } else if (!config_.init_from.empty()) {
-      trainer_.init_from(config_.init_from);
-      if (!config_.lora_adapter.empty()) trainer_.load_adapter(config_.lora_adapter);
+    } else if (!config_.model.init_from.empty()) {
+      trainer_.init_from(config_.model.init_from);
+      if (!config_.lora.adapter.empty()) trainer_.load_adapter(config_.lora.adapter);
     }
     full_speed_ = full_speed(config_);
     progress_.set_full_speed(full_speed_);
@@ -100,11 +100,12 @@ class Loop {
       folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
     });
     open_writers();
-    loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
-                                                        .accumulate = config_.accumulate,
-                                                        .stride = ranks_or_one(),
-                                                        .seed = static_cast<uint64_t>(config_.seed),
-                                                        .step = trainer_.steps()});
+    loader_.emplace(split_.train,
+                    data::Loader::Options{.shape = {config_.train.batch, config_.model.context},
+                                          .accumulate = config_.train.accumulate,
+                                          .stride = ranks_or_one(),
+                                          .seed = static_cast<uint64_t>(config_.train.seed),
+                                          .step = trainer_.steps()});
     signals_.emplace();
     introduce();
     if (!log_->warning().empty()) warnings.push_back(log_->warning());
@@ -113,8 +114,8 @@ class Loop {
         warnings.push_back(std::move(one));
     for (const std::string& warning : warnings) warn(warning);
     seconds_ = log_->seconds();
-    tokens_ = log_->tokens().value_or(trainer_.steps() * config_.accumulate * config_.batch *
-                                      config_.context);
+    tokens_ = log_->tokens().value_or(trainer_.steps() * config_.train.accumulate *
+                                      config_.train.batch * config_.model.context);
     RunResult result = train_to_the_end();
     trainer_.announce({Order::end});
     return result;
@@ -133,16 +134,16 @@ class Loop {
 
   void open_writers() {
     log_.emplace(folder_.path(), trainer_.steps());
-    writer_.emplace(folder_.checkpoints(), config_.keep, origin_);
+    writer_.emplace(folder_.checkpoints(), config_.run.keep, origin_);
   }
 
   data::Split read_data() {
     const auto status = [this](const std::string& text) { show([&] { progress_.status(text); }); };
-    status("reading " + config_.data);
+    status("reading " + config_.data.source);
     data::Source source = data_source(config_, tokenizer_.get());
     source.progress = [&](size_t done, size_t all) {
-      status(
-          fmt::format("tokenizing {}: {}%", config_.data, 100 * done / std::max<size_t>(all, 1)));
+      status(fmt::format("tokenizing {}: {}%", config_.data.source,
+                         100 * done / std::max<size_t>(all, 1)));
     };
     source.cache = token_cache(config_);
     return data::read_split(source);
@@ -191,10 +192,10 @@ class Loop {
     }
     LossHistory losses;
     for (const Record& record : run->records) losses.add(record);
-    const bool stopped_early = step < config_.steps && is_out_of_patience(losses);
+    const bool stopped_early = step < config_.train.steps && is_out_of_patience(losses);
     const bool recorded = run->steps == step && run->records.back().step == step &&
                           (folder_.path() / "report.html").exists();
-    if (!recorded || (step < config_.steps && !stopped_early)) return {};
+    if (!recorded || (step < config_.train.steps && !stopped_early)) return {};
     companions_ = current_companions();
     if (set_damaged_aside(folder_.path(), tokenizer_->model(), companions_))
       save_settings(folder_.path().plain());
@@ -227,10 +228,10 @@ class Loop {
   // Resuming needs only the run's folder, so the tokenizer is saved too. `name` is the folder's.
   void save_settings(const fs::path& name) {
     Config saved = config_;
-    saved.out = name.string();
+    saved.run.out = name.string();
     if (!tokenizer_->model().empty()) {
       const char* file = data::tokenizer_file(tokenizer_->model());
-      saved.tokenizer = (name / file).string();
+      saved.data.tokenizer = (name / file).string();
       write_file(folder_.path() / file, tokenizer_->model());
     }
     io::write_companions(companions_, folder_.path(), "train");
@@ -261,10 +262,10 @@ class Loop {
                   trained = trained_parameters(trainer_.model());
     note(fmt::format(
         "{} {}, {} parameters{}, {}, {}{} thread{}",
-        config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        family.empty() ? name(config_.model) : family, grouped(all),
+        config_.run.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
+        family.empty() ? name(config_.model.family) : family, grouped(all),
         trained < all ? fmt::format(" ({} trained)", grouped(trained)) : "",
-        name(config_.precision),
+        name(config_.precision.matmul),
         ranks_or_one() == 1 ? "" : fmt::format("{} ranks with ", ranks_or_one()), threads(),
         threads() == 1 ? "" : "s"));
     note(fmt::format("data: {} training and {} validation {}", grouped(split_.train.size()),
@@ -273,7 +274,7 @@ class Loop {
       note(fmt::format("examples: {} to train on and {} to validate on; the loss counts answers",
                        grouped(split_.train.documents()->size()),
                        grouped(split_.validation.documents()->size())));
-    if (!config_.activations) note(describe_memory());
+    if (!config_.train.activations) note(describe_memory());
     note("run folder: " + folder_.path().string());
   }
 
@@ -285,7 +286,7 @@ class Loop {
   }
 
   bool trains_bytes() const {
-    return config_.vocab == data::byte_vocabulary && tokenizer_->model().empty();
+    return config_.model.vocab == data::byte_vocabulary && tokenizer_->model().empty();
   }
 
   static bool every(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
@@ -293,7 +294,8 @@ class Loop {
   void train() {
     if (trainer_.steps() == 0) record_start();
     last_record_ = Clock::now();
-    while (trainer_.steps() < config_.steps && !stops() && !is_out_of_patience(log_->losses())) {
+    while (trainer_.steps() < config_.train.steps && !stops() &&
+           !is_out_of_patience(log_->losses())) {
       watch_folder();
       take_step();
       has_trained_ = true;
@@ -304,8 +306,8 @@ class Loop {
       }
     }
     record_all(trainer_.finish_all(), false);
-    stopped_early_ = trainer_.steps() < config_.steps && is_out_of_patience(log_->losses());
-    interrupted_ = trainer_.steps() < config_.steps && !stopped_early_;
+    stopped_early_ = trainer_.steps() < config_.train.steps && is_out_of_patience(log_->losses());
+    interrupted_ = trainer_.steps() < config_.train.steps && !stopped_early_;
     watch_folder();
     memory::release_cached(
         trainer_.device());  // no step follows: the snapshot may have their place
@@ -315,11 +317,11 @@ class Loop {
 
   bool stops() const {
     return signals_->stop_requested() || trainer_.stop_signal() != 0 ||
-           (config_.time_limit > 0 && seconds_since(start_) >= config_.time_limit);
+           (config_.run.time_limit > 0 && seconds_since(start_) >= config_.run.time_limit);
   }
 
   bool is_out_of_patience(const LossHistory& losses) const {
-    return config_.patience > 0 && losses.validations_since_best >= config_.patience;
+    return config_.run.patience > 0 && losses.validations_since_best >= config_.run.patience;
   }
 
   static double seconds_since(Clock::time_point begin) {
@@ -370,10 +372,10 @@ class Loop {
   }
 
   bool evaluates_at(int64_t step) const {
-    return every(config_.eval_every, step) || step == config_.steps;
+    return every(config_.run.eval_every, step) || step == config_.train.steps;
   }
   bool saves_at(int64_t step) const {
-    return every(config_.checkpoint_every, step) && step < config_.steps;
+    return every(config_.run.checkpoint_every, step) && step < config_.train.steps;
   }
 
   // Keeps a GPU busy: the result of a step is recorded when it arrives, some steps later. Before a
@@ -441,8 +443,9 @@ class Loop {
 
   // The tokens of all ranks.
   int64_t tokens_of_step(int64_t step) const {
-    return data::training_tokens(split_.train, {config_.batch, config_.context, config_.accumulate},
-                                 static_cast<uint64_t>(config_.seed), step - 1);
+    return data::training_tokens(
+        split_.train, {config_.train.batch, config_.model.context, config_.train.accumulate},
+        static_cast<uint64_t>(config_.train.seed), step - 1);
   }
 
   // A run above the peak shows that the machine was busy when the peak was measured: no share of it
@@ -493,8 +496,8 @@ class Loop {
 
   void follow_up(const Record& record, const StepResult& result) {
     const bool is_best = record.validation_loss && log_->losses().best_step == result.step;
-    if (config_.keep_best && is_best) save_best();
-    if (record.validation_loss && result.step < config_.steps) show_sample();
+    if (config_.run.keep_best && is_best) save_best();
+    if (record.validation_loss && result.step < config_.train.steps) show_sample();
     if (!result.applied) note(fmt::format("step {} skipped: {}", result.step, result.reason));
     if (observer_ == nullptr) return;
     for (const std::string& text : observer_->after_step(trainer_, split_.train, result))
@@ -522,14 +525,14 @@ class Loop {
   io::CompanionFiles with_plan() const {
     io::CompanionFiles files = companions_;
     const io::Path plan = folder_.path() / precision_plan_file;
-    if (config_.auto_precision && plan.exists())
+    if (config_.precision.automatic && plan.exists())
       files[precision_plan_file] = io::read_text(plan, "train", 1 << 20);
     return files;
   }
 
   io::Path best_folder() const { return folder_.path() / "best"; }
   // False if keep_best is new in a resumed run whose lowest loss was before.
-  bool has_best() const { return config_.keep_best && best_folder().exists(); }
+  bool has_best() const { return config_.run.keep_best && best_folder().exists(); }
 
   void save_best() {
     note_checkpoint(writer_->save_model(trainer_, tokenizer_->model(), companions_, best_folder()));
@@ -557,9 +560,9 @@ class Loop {
     if (interrupted_)
       result.signal =
           signals_->stop_signal() != 0 ? signals_->stop_signal() : trainer_.stop_signal();
-    if (!signals_->stop_requested() && !interrupted_ && config_.sample > 0 && can_decode()) {
+    if (!signals_->stop_requested() && !interrupted_ && config_.run.sample > 0 && can_decode()) {
       show([&] { progress_.status("generating a sample"); });
-      result.sample = sample(config_.sample);
+      result.sample = sample(config_.run.sample);
       show([&] { progress_.finish(); });
     }
     const std::vector<RankTime> ranks = trainer_.rank_times();
@@ -603,7 +606,7 @@ class Loop {
   // Whether the tokenizer can decode the tokens: that of a token file may be unknown.
   bool can_decode() const {
     return decoder_works_ &&
-           (config_.vocab == data::byte_vocabulary || !tokenizer_->model().empty());
+           (config_.model.vocab == data::byte_vocabulary || !tokenizer_->model().empty());
   }
 
   // The result of decoding, or nothing with a warning: a run is not lost for the text of its
@@ -626,7 +629,7 @@ class Loop {
       const amp::Autocast cast(autocast_state(config_));
       const std::vector<int64_t> ids =
           generate(trainer_.model(), tokenizer_->encode_prompt("\n"),
-                   {.tokens = tokens, .seed = static_cast<uint64_t>(config_.seed)});
+                   {.tokens = tokens, .seed = static_cast<uint64_t>(config_.train.seed)});
       text = decoded([&] { return printable(tokenizer_->decode(ids)); });
     });
     return text;
@@ -637,7 +640,8 @@ class Loop {
   void show_sample() {
     constexpr int64_t tokens = 160;                       // two lines of 80 columns, by bytes
     constexpr double max_fraction = 0.05, unnoticed = 1;  // seconds
-    if (!output_works_ || !progress_.prints_text() || config_.sample == 0 || !can_decode()) return;
+    if (!output_works_ || !progress_.prints_text() || config_.run.sample == 0 || !can_decode())
+      return;
     if (sample_seconds_ > std::max(max_fraction * seconds_, unnoticed)) return;
     const auto begin = Clock::now();
     const std::string text = sample(tokens);
@@ -677,10 +681,10 @@ class Loop {
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer,
               const std::shared_ptr<ranks::Communicator>& ranks) {
   check_device(config);
-  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
+  if (config.train.threads > 0) set_threads(static_cast<int>(config.train.threads));
   if (ranks == nullptr || ranks->size() == 1) return Loop(config, mode, observer, nullptr).run();
-  if (config.threads == 0) share_threads(*ranks);
-  ranks->set_timeout(config.timeout);
+  if (config.train.threads == 0) share_threads(*ranks);
+  ranks->set_timeout(config.ranks.timeout);
   if (ranks->rank() != 0) {
     follow_run(config, ranks);
     return {};

@@ -45,7 +45,7 @@ std::string with_dashes(std::string name) {
 }
 
 bool allows(const Config& config, const std::string& name) {
-  return std::ranges::any_of(config.allow_changes, [&name](const std::string& allowed) {
+  return std::ranges::any_of(config.run.allow_changes, [&name](const std::string& allowed) {
     return with_dashes(allowed) == name;
   });
 }
@@ -78,10 +78,12 @@ std::vector<Difference> differences(const Config& config, const Origin& now,
       file ? io::read_text(checkpoint / file->filename(), "train", data::max_tokenizer_bytes)
            : std::string();
   if (saved != tokenizer.model())
-    found.push_back({"tokenizer", "the tokenizer " + config.tokenizer, tokenizer_in_words(saved),
-                     tokenizer_in_words(tokenizer.model()), "leave --tokenizer out"});
+    found.push_back({"tokenizer", "the tokenizer " + config.data.tokenizer,
+                     tokenizer_in_words(saved), tokenizer_in_words(tokenizer.model()),
+                     "leave --tokenizer out"});
   if (!then.data.empty() && then.data != now.data)
-    found.push_back({"data", "the data " + config.data, then.data, now.data, "restore the data"});
+    found.push_back(
+        {"data", "the data " + config.data.source, then.data, now.data, "restore the data"});
   if (!then.arithmetic.empty() && then.arithmetic != now.arithmetic)
     found.push_back({"arithmetic", "the arithmetic of this machine", then.arithmetic,
                      now.arithmetic, "resume on a machine like that (see BINADE_CPU)"});
@@ -96,7 +98,7 @@ std::vector<SettingChange> changes_since(const Config& config, const io::Path& c
       all_changed_settings(saved_values(saved, file.string()), config);
   std::erase_if(changes, [&config](const SettingChange& change) {
     const bool of_schedule =
-        change.name == "steps" && config.schedule != optim::ScheduleKind::constant;
+        change.name == "steps" && config.train.schedule != optim::ScheduleKind::constant;
     return !change.changes_bits && !of_schedule;
   });
   return changes;
@@ -171,7 +173,7 @@ std::vector<std::string> check_unchanged(const Config& config, const Origin& now
   }
   const Origin then = read_origin(checkpoint);
   if (!then.base.empty() && then.base != now.base)
-    fail("train", {.argument = "--init-from " + config.init_from,
+    fail("train", {.argument = "--init-from " + config.model.init_from,
                    .expected = "the weights that the run adapts, " + then.base,
                    .found = now.base,
                    .hint = "restore them, or name their folder with --init-from"});
@@ -183,7 +185,7 @@ std::vector<std::string> check_unchanged(const Config& config, const Origin& now
 
 void check_allowed_names(const Config& config) {
   const std::vector<std::string> known = changeable_names();
-  for (const std::string& name : config.allow_changes) {
+  for (const std::string& name : config.run.allow_changes) {
     if (std::ranges::find(known, with_dashes(name)) != known.end()) continue;
     const auto nearest = std::ranges::min_element(known, {}, [&name](const std::string& one) {
       return edit_distance(with_dashes(name), one);

@@ -107,16 +107,16 @@ void check_run_entries(const io::Path& folder) {
 }
 
 std::optional<io::Checkpoint> check_run_folder(const Config& config) {
-  check_writable(config.out.empty() ? fs::path("runs") : fs::path(config.out));
-  if (config.out.empty() || !path_exists(config.out)) return {};
-  const io::Path folder(io::Directory(config.out, "train"));
+  check_writable(config.run.out.empty() ? fs::path("runs") : fs::path(config.run.out));
+  if (config.run.out.empty() || !path_exists(config.run.out)) return {};
+  const io::Path folder(io::Directory(config.run.out, "train"));
   check_run_entries(folder);
-  if (!config.resume) check_unused(folder);
-  return config.resume ? find_start(folder, config).checkpoint : std::nullopt;
+  if (!config.run.resume) check_unused(folder);
+  return config.run.resume ? find_start(folder, config).checkpoint : std::nullopt;
 }
 
 fs::path token_cache(const Config& config) {
-  fs::path run = without_slash(config.out.empty() ? "runs/1" : config.out);
+  fs::path run = without_slash(config.run.out.empty() ? "runs/1" : config.run.out);
   // "." has no name to stand beside.
   if (run.filename() == "." || run.filename() == "..") run = fs::absolute(run).lexically_normal();
   return without_slash(run).parent_path() / ".tokens";
@@ -170,18 +170,18 @@ bool RunLock::is_in(const io::Path& folder) const {
 }
 
 RunFolder::RunFolder(const Config& config)
-    : name_(config.out.empty() ? free_name() : without_slash(config.out)),
-      is_numbered_(config.out.empty()) {
+    : name_(config.run.out.empty() ? free_name() : without_slash(config.run.out)),
+      is_numbered_(config.run.out.empty()) {
   check_writable(is_numbered_ ? fs::path("runs") : name_);
   if (!path_exists(name_)) {
     unnamed_.emplace(name_, "train");
-  } else if (!config.resume) {
+  } else if (!config.run.resume) {
     check_unused(io::Directory(name_, "train"));
   }
   open(unnamed_ ? unnamed_->path().plain() : name_);
-  is_new_ = !config.resume || !has_run(path());
+  is_new_ = !config.run.resume || !has_run(path());
   // Another process may have had the lock, and ended, in between.
-  if (!config.resume) check_unused(path());
+  if (!config.run.resume) check_unused(path());
   remove_leftovers(checkpoints());
   begin(find_start(path(), config));
 }

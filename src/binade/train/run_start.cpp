@@ -123,7 +123,7 @@ RunStart find_start(const io::Path& folder, const Config& config) {
   RunStart start;
   start.run = identify(folder, found, start);
   if (start.run.id.empty()) start.run.id = new_run_id();
-  if (!config.resume) return start;
+  if (!config.run.resume) return start;
   choose_checkpoint(folder, found, start);
   const int64_t known = start.run.checkpoint;
   if (start.checkpoint) {
@@ -134,7 +134,7 @@ RunStart find_start(const io::Path& folder, const Config& config) {
     return start;
   }
   // A run that was killed before its first checkpoint has lost nothing by starting over.
-  if (config.start_over || !has_lost_checkpoints(folder, start, !found.empty())) return start;
+  if (config.run.start_over || !has_lost_checkpoints(folder, start, !found.empty())) return start;
   fail("train", {.argument = "--resume from " + folder.string(),
                  .expected = !found.empty() ? "an undamaged checkpoint"
                              : known >= 0   ? io::checkpoint_name(known)

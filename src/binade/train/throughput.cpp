@@ -14,7 +14,8 @@ double flops_per_token(const nn::LanguageModelConfig& c) {
 }
 
 double full_speed(const Config& config) {
-  return matmul_rate(device_of(config), config.precision) / flops_per_token(model_config(config));
+  return matmul_rate(device_of(config), config.precision.matmul) /
+         flops_per_token(model_config(config));
 }
 
 void SpeedWindow::add(double tokens, double seconds) {

@@ -72,27 +72,27 @@ void check_module(const std::string& module, nn::Module& model, const std::strin
 }
 
 void check_modules(const Config& config, nn::Module& model) {
-  for (const PrecisionOverride& entry : config.overrides)
+  for (const PrecisionOverride& entry : config.precision.overrides)
     check_module(entry.module, model, "[[precision.override]] module");
-  if (config.precision_plan.empty()) return;
-  for (const Promotion& one : read_precision_plan(config.precision_plan).layers)
-    check_module(one.module, model, config.precision_plan);
+  if (config.precision.plan.empty()) return;
+  for (const Promotion& one : read_precision_plan(config.precision.plan).layers)
+    check_module(one.module, model, config.precision.plan);
 }
 
 Config on_device_of_rank(Config config, const ranks::Communicator* ranks) {
-  if (ranks != nullptr) config.device = ranks::device_of_rank(*ranks, device_of(config));
+  if (ranks != nullptr) config.train.device = ranks::device_of_rank(*ranks, device_of(config));
   return config;
 }
 
 // Chooses the activations that blocks keep, unless the configuration has them or it is a forecast.
 Arrangement arranged(const Config& config, ranks::Communicator* ranks) {
-  const bool chooses = !config.activations && !device_of(config).is_meta();
+  const bool chooses = !config.train.activations && !device_of(config).is_meta();
   return chooses ? arrange(config, ranks)
-                 : Arrangement{config.activations.value_or(nn::Activations())};
+                 : Arrangement{config.train.activations.value_or(nn::Activations())};
 }
 
 Config with_activations(Config config, const nn::Activations& activations) {
-  config.activations = activations;
+  config.train.activations = activations;
   return config;
 }
 
@@ -100,15 +100,15 @@ Config with_activations(Config config, const nn::Activations& activations) {
 // alone. A layer that a user gives another type may not.
 bool packs_on_device(const Config& config, nn::LanguageModel& model) {
   const amp::AutocastState state = autocast_state(config);
-  return state.enabled && config.overrides.empty() && config.precision_plan.empty() &&
+  return state.enabled && config.precision.overrides.empty() && config.precision.plan.empty() &&
          model.attends_documents(state.dtype);
 }
 
 // The memory of shared weights comes and goes.
 GraphMode graph_mode(const Config& config, nn::LanguageModel& model, bool has_ranks) {
-  const bool varies =
-      (config.pack && !packs_on_device(config, model)) || (has_ranks && config.stage == 3);
-  return varies ? GraphMode::off : config.graph;
+  const bool varies = (config.data.pack && !packs_on_device(config, model)) ||
+                      (has_ranks && config.ranks.stage == 3);
+  return varies ? GraphMode::off : config.train.graph;
 }
 
 // All ranks choose as rank 0 does. Empty: there are no others.
@@ -144,9 +144,9 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
                   const data::Tokens& tokens, int64_t step, int64_t micro) {
   const amp::Autocast cast(autocast_state(config));
   const amp::QuantizedAutocast quantized(recipe);
-  const data::Batch batch =
-      data::training_batch(tokens, {config.batch, config.context, config.accumulate},
-                           static_cast<uint64_t>(config.seed), step, micro);
+  const data::Batch batch = data::training_batch(
+      tokens, {config.train.batch, config.model.context, config.train.accumulate},
+      static_cast<uint64_t>(config.train.seed), step, micro);
   begin_micro_batch(micro);
   return batch_loss(model, on_device(batch, model.head_weight().device()));
 }
@@ -177,15 +177,15 @@ std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
 
 void Trainer::make_sums() {
   if (ranks_ == nullptr) {
-    leaf_sum_ = std::make_unique<LeafSum>(optimizer_->parameters(), config_.reduce_dtype);
+    leaf_sum_ = std::make_unique<LeafSum>(optimizer_->parameters(), config_.ranks.reduce_dtype);
     return;
   }
   sharded_ = std::make_unique<ranks::Sharded>(
       *model_, *optimizer_, ranks_, *partition_,
-      ranks::ShardedOptions{.micro_batches = config_.accumulate,
-                            .stage = static_cast<int>(config_.stage),
-                            .reduce_dtype = config_.reduce_dtype,
-                            .order = config_.order});
+      ranks::ShardedOptions{.micro_batches = config_.train.accumulate,
+                            .stage = static_cast<int>(config_.ranks.stage),
+                            .reduce_dtype = config_.ranks.reduce_dtype,
+                            .order = config_.ranks.order});
 }
 
 void Trainer::announce(const Command& command) {
@@ -196,7 +196,7 @@ void Trainer::announce(const Command& command) {
 }
 
 int64_t Trainer::own_micro_batches() const {
-  return sharded_ == nullptr ? config_.accumulate : std::ssize(sharded_->micro_batches());
+  return sharded_ == nullptr ? config_.train.accumulate : std::ssize(sharded_->micro_batches());
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
@@ -208,7 +208,7 @@ void Trainer::init_from(const std::filesystem::path& given) {
   sharded_.reset();
   leaf_sum_.reset();
   optimizer_ = new_optimizer();
-  if (config_.params != ParameterStorage::autocast && config_.lora_rank == 0) {
+  if (config_.precision.params != ParameterStorage::autocast && config_.lora.rank == 0) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();
@@ -234,18 +234,18 @@ Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
   const data::Batch batch = on_device(host, device_);
   const Tensor loss = batch_loss(*model_, batch);
   const amp::Autocast off(amp::disabled_autocast());
-  const double fraction = 1.0 / static_cast<double>(config_.accumulate);
-  scaler_.scale(config_.accumulate > 1 ? loss * fraction : loss).backward();
+  const double fraction = 1.0 / static_cast<double>(config_.train.accumulate);
+  scaler_.scale(config_.train.accumulate > 1 ? loss * fraction : loss).backward();
   return loss.detach();
 }
 
 Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
-  const double fraction = 1.0 / static_cast<double>(config_.accumulate);
+  const double fraction = 1.0 / static_cast<double>(config_.train.accumulate);
   const Tensor mean = zeros({}, DType::f64, device_);
   // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
   const amp::QuantizedAutocast quantized(recipes_);
-  leaf_sum_->run(config_.accumulate, [&](int64_t micro) {
+  leaf_sum_->run(config_.train.accumulate, [&](int64_t micro) {
     const Tensor loss = backward(batch_of(micro), micro);
     const amp::Autocast off(amp::disabled_autocast());
     add_(mean, loss, fraction);
@@ -285,7 +285,7 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
   amp::GradientCheck check;
   if (scaler_.enabled()) check = scaler_.check_of(*optimizer_);
   const ranks::Sharded::Agreed agreed =
-      sharded_->agree(config_.clip, losses, scaler_.enabled() ? &check : nullptr);
+      sharded_->agree(config_.train.clip, losses, scaler_.enabled() ? &check : nullptr);
   step.loss = backend::AsyncScalar(agreed.loss);
   apply(agreed.clip, step);
   // Where asking would wait, the weights of a skipped step are sent, too.
@@ -322,7 +322,7 @@ Trainer::PendingStep Trainer::run_step_on_ranks(BatchOf batch_of) {
 
 void Trainer::update(PendingStep& step) {
   scaler_.unscale(*optimizer_);
-  apply(optim::clip(optimizer_->parameters(), config_.clip), step);
+  apply(optim::clip(optimizer_->parameters(), config_.train.clip), step);
 }
 
 void Trainer::apply(const optim::Clip& clip, PendingStep& step) {
@@ -338,8 +338,9 @@ void Trainer::apply(const optim::Clip& clip, PendingStep& step) {
 
 void Trainer::start_step(const data::Tokens& tokens) {
   start_on([&](int64_t micro) {
-    return data::training_batch(tokens, {config_.batch, config_.context, config_.accumulate},
-                                static_cast<uint64_t>(config_.seed), steps_, micro);
+    return data::training_batch(
+        tokens, {config_.train.batch, config_.model.context, config_.train.accumulate},
+        static_cast<uint64_t>(config_.train.seed), steps_, micro);
   });
 }
 
@@ -372,7 +373,7 @@ void Trainer::start_on(BatchOf batch_of) {
   read_results(max_pending());
   const char* observed = autograd::op_observer() == nullptr ? "" : " observed";
   announce({Order::step, std::to_string(steps_ + 1) + observed});
-  random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
+  random::begin_step(static_cast<uint64_t>(config_.train.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
   PendingStep step = ranks_ == nullptr ? run_step(batch_of) : run_step_on_ranks(batch_of);
@@ -381,7 +382,7 @@ void Trainer::start_on(BatchOf batch_of) {
 }
 
 Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
-  const backend::AnyOrder any_order(config_.nondeterministic);
+  const backend::AnyOrder any_order(config_.train.nondeterministic);
   PendingStep step;
   optimizer_->zero_grad();
   if (sharded_ != nullptr) {
@@ -512,14 +513,14 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   const EvalMode eval_mode(*model_);
   std::vector<backend::AsyncScalar> losses;  // read at the end, so that a GPU never waits
   const auto forward = [&](int64_t i) {
-    const data::Batch batch =
-        data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
+    const data::Batch batch = data::validation_batch(
+        tokens, {config_.train.batch, config_.model.context}, i, config_.run.eval_batches);
     losses.emplace_back(batch_loss(*model_, on_device(batch, device_)));
   };
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
-    if (sharded_ != nullptr) return sharded_->run_forwards(config_.eval_batches, forward);
-    for (int64_t i = 0; i < config_.eval_batches; ++i) forward(i);
+    if (sharded_ != nullptr) return sharded_->run_forwards(config_.run.eval_batches, forward);
+    for (int64_t i = 0; i < config_.run.eval_batches; ++i) forward(i);
   });
   ranks::StepPart part;
   for (const backend::AsyncScalar& loss : losses) part.losses.push_back(loss.get());
@@ -529,9 +530,9 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   // In the order of the batches, whatever rank ran them.
   const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
   double sum = 0;
-  for (int64_t i = 0; i < config_.eval_batches; ++i)
+  for (int64_t i = 0; i < config_.run.eval_batches; ++i)
     sum += all[static_cast<size_t>(i % stride)][static_cast<size_t>(i / stride)];
-  return sum / static_cast<double>(config_.eval_batches);
+  return sum / static_cast<double>(config_.run.eval_batches);
 }
 
 StateDict Trainer::state_dict() {

@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 
 TEST(ComponentOptions, RunsHaveTheRecipeOfTheirConfiguration) {
   Config config = small_config("fp8");
-  config.recipe = amp::parse_recipe(
+  config.precision.recipe = amp::parse_recipe(
       "delayed, format = \"e4m3\", history = 7, margin = 3, skip_first = 1, skip_last = 2, "
       "head = true, hidden = true");
   const amp::RecipeState state = recipe_state(config);
   EXPECT_TRUE(state.enabled);
-  EXPECT_EQ(state.recipe, config.recipe);
+  EXPECT_EQ(state.recipe, config.precision.recipe);
   EXPECT_TRUE(state.overrides.empty());
   EXPECT_FALSE(recipe_state(small_config("bf16")).enabled);
 }
@@ -30,11 +30,11 @@ TEST(ComponentOptions, RunsHaveTheRecipeOfTheirConfiguration) {
 TEST(ComponentOptions, GradientsInBf16AreThoseInF32RoundedOnce) {
   for (const ParameterStorage params : {ParameterStorage::masters, ParameterStorage::split}) {
     Config config = small_config("bf16");
-    config.params = params;
+    config.precision.params = params;
     const auto gradients = [&](DType dtype) {
-      config.gradients = dtype;
+      config.precision.gradients = dtype;
       const auto model = make_model(config, placement(config));
-      const Tensor tokens = zeros({1, config.context}, DType::i64);
+      const Tensor tokens = zeros({1, config.model.context}, DType::i64);
       model->loss(tokens, tokens).backward();
       std::map<std::string, Tensor> result;
       for (const auto& [name, parameter] : model->named_parameters())
@@ -51,29 +51,29 @@ TEST(ComponentOptions, GradientsInBf16AreThoseInF32RoundedOnce) {
       EXPECT_EQ(to_vector(rounded.at(name)), to_vector(cast(gradient, rounded.at(name).dtype())))
           << name;
     }
-    EXPECT_EQ(matrices, 4 * config.layers);
+    EXPECT_EQ(matrices, 4 * config.model.layers);
   }
 }
 
 // A cooldown takes the last fifth of the steps after the warmup.
 TEST(ComponentOptions, ACooldownIsAFifthOfTheStepsAfterTheWarmup) {
   Config config = small_config();
-  config.schedule = optim::ScheduleKind::cooldown;
-  config.warmup = 10;
-  config.steps = 110;
+  config.train.schedule = optim::ScheduleKind::cooldown;
+  config.train.warmup = 10;
+  config.train.steps = 110;
   EXPECT_EQ(schedule(config).cooldown, 20);
-  EXPECT_EQ(schedule(config).at(89), config.lr);
-  EXPECT_LT(schedule(config).at(92), config.lr);
+  EXPECT_EQ(schedule(config).at(89), config.train.lr);
+  EXPECT_LT(schedule(config).at(92), config.train.lr);
 }
 
 // Said before anything is allocated on the GPU, and without one, too.
 TEST(ComponentOptions, RefuseOptimizersThatAGpuDoesNotHave) {
   Config config;
-  config.device = Device::cuda();
-  config.optimizer = OptimizerKind::lion;
+  config.train.device = Device::cuda();
+  config.train.optimizer = OptimizerKind::lion;
   EXPECT_THAT(test::error_of([&] { check_device(config); }),
               AllOf(HasSubstr("--optimizer: expected adamw or muon on a GPU"), HasSubstr("lion")));
-  config.device = Device::cpu();
+  config.train.device = Device::cpu();
   check_device(config);
 }
 

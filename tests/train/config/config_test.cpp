@@ -23,10 +23,10 @@ Config from_options(const Options& options) { return resolve({{}, options}); }
 
 TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
   const Config config = resolve({});
-  EXPECT_EQ(config.precision, Precision::bf16);
-  EXPECT_EQ(config.device, backend::gpus().empty() ? Device::cpu() : Device::cuda());
-  EXPECT_EQ(config.kv_heads, config.heads);
-  EXPECT_EQ(config.hidden, 384);  // 8/3 of the width 128, rounded up to a multiple of 64
+  EXPECT_EQ(config.precision.matmul, Precision::bf16);
+  EXPECT_EQ(config.train.device, backend::gpus().empty() ? Device::cpu() : Device::cuda());
+  EXPECT_EQ(config.model.kv_heads, config.model.heads);
+  EXPECT_EQ(config.model.hidden, 384);  // 8/3 of the width 128, rounded up to a multiple of 64
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
 }
 
@@ -49,24 +49,25 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"seed", "9000000000000000"},
                                       {"out", "x"}});
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
-  EXPECT_EQ(config.kv_heads, 2);
-  EXPECT_EQ(config.recipe[amp::Role::input].delayed().margin, -3);
-  EXPECT_TRUE(config.recipe.has_head());
-  EXPECT_EQ(config.memory.bytes, int64_t{24} << 30);
-  EXPECT_EQ(config.activations, nn::Activations{.kept = 2});
-  EXPECT_TRUE(config.nondeterministic);
-  EXPECT_EQ(config.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
-  EXPECT_EQ(config.dropout, 0.25);
-  EXPECT_EQ(config.lora_dropout, 0.5);
-  EXPECT_TRUE(config.keep_best);
+  EXPECT_EQ(config.model.kv_heads, 2);
+  EXPECT_EQ(config.precision.recipe[amp::Role::input].delayed().margin, -3);
+  EXPECT_TRUE(config.precision.recipe.has_head());
+  EXPECT_EQ(config.train.memory.bytes, int64_t{24} << 30);
+  EXPECT_EQ(config.train.activations, nn::Activations{.kept = 2});
+  EXPECT_TRUE(config.train.nondeterministic);
+  EXPECT_EQ(config.train.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
+  EXPECT_EQ(config.train.dropout, 0.25);
+  EXPECT_EQ(config.lora.dropout, 0.5);
+  EXPECT_TRUE(config.run.keep_best);
 }
 
 TEST(Config, ARecipeImpliesFp8) {
-  EXPECT_EQ(from_options({{"recipe", "row"}}).precision, Precision::quantized);
-  EXPECT_EQ(from_options({{"recipe", "row"}}).recipe, amp::recipes::row());
-  EXPECT_EQ(resolve_text("[precision]\nrecipe = \"row\"\n", "c.toml").precision,
+  EXPECT_EQ(from_options({{"recipe", "row"}}).precision.matmul, Precision::quantized);
+  EXPECT_EQ(from_options({{"recipe", "row"}}).precision.recipe, amp::recipes::row());
+  EXPECT_EQ(resolve_text("[precision]\nrecipe = \"row\"\n", "c.toml").precision.matmul,
             Precision::quantized);
-  EXPECT_EQ(from_options({{"recipe", "row"}, {"precision", "bf16"}}).precision, Precision::bf16);
+  EXPECT_EQ(from_options({{"recipe", "row"}, {"precision", "bf16"}}).precision.matmul,
+            Precision::bf16);
 }
 
 TEST(Config, RecipesOfAllKindsSaveToThemselves) {
@@ -78,7 +79,7 @@ TEST(Config, RecipesOfAllKindsSaveToThemselves) {
         "name = \"mine\", input.group = [1, 0], weight.rule = \"power_of_two\", "
         "gradient.format = \"e5m2\", fast_accumulation = false, skip_last = 1"}) {
     const Config config = from_options({{"recipe", recipe}});
-    EXPECT_EQ(config.recipe, amp::parse_recipe(recipe)) << recipe;
+    EXPECT_EQ(config.precision.recipe, amp::parse_recipe(recipe)) << recipe;
     EXPECT_EQ(resolve_text(to_toml(config), "saved"), config) << to_toml(config);
   }
 }
@@ -92,14 +93,15 @@ TEST(Config, ARecipeMayBeAFile) {
   const amp::Recipe expected = amp::parse_recipe(
       "delayed, name = \"mine\", margin = 1, exclude = [\"blocks.0\"], format = \"e4m3\"");
   const Config config = from_options({{"recipe", file.string()}});
-  EXPECT_EQ(config.recipe, expected);
-  EXPECT_EQ(config.precision, Precision::quantized);
+  EXPECT_EQ(config.precision.recipe, expected);
+  EXPECT_EQ(config.precision.matmul, Precision::quantized);
   EXPECT_THAT(to_toml(config), ::testing::Not(HasSubstr("mine.toml")));
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
   // Fields after the file's name differ from it.
   amp::Recipe with_head = expected;
   with_head.set_head(true);
-  EXPECT_EQ(from_options({{"recipe", file.string() + ", head = true"}}).recipe, with_head);
+  EXPECT_EQ(from_options({{"recipe", file.string() + ", head = true"}}).precision.recipe,
+            with_head);
   const auto bad = folder.put("bad.toml", "base = \"delayed\"\nmargins = 1\n");
   EXPECT_THAT(test::error_of([&] {
                 from_options({{"recipe", bad.string()}});
@@ -110,8 +112,8 @@ TEST(Config, ARecipeMayBeAFile) {
 TEST(Config, ListsAreArraysInFiles) {
   const Config config =
       resolve_text("[train]\nfreeze = [\"a,b\", \"c\"]\n[lora]\ntargets = []\n", "c.toml");
-  EXPECT_EQ(config.freeze, (std::vector<std::string>{"a,b", "c"}));
-  EXPECT_TRUE(config.lora_targets.empty());
+  EXPECT_EQ(config.train.freeze, (std::vector<std::string>{"a,b", "c"}));
+  EXPECT_TRUE(config.lora.targets.empty());
 }
 
 TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
@@ -120,14 +122,15 @@ TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
       "c.toml",
       "[model]\npreset = \"gpt2-124m\"\nlayers = 2\nwidth = 96\n[train]\nsteps = 7\nlr = 1\n");
   const Config config = resolve({file, {{"steps", "9"}, {"width", "192"}}});
-  EXPECT_EQ(config.steps, 9);
-  EXPECT_EQ(config.lr, 1.0);
-  EXPECT_EQ(config.layers, 2);
-  EXPECT_EQ(config.width, 192);
-  EXPECT_EQ(config.heads, 12);
-  EXPECT_EQ(config.vocab, 50257);
-  EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).layers, 2);
-  EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model, ModelFamily::llama);
+  EXPECT_EQ(config.train.steps, 9);
+  EXPECT_EQ(config.train.lr, 1.0);
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.model.width, 192);
+  EXPECT_EQ(config.model.heads, 12);
+  EXPECT_EQ(config.model.vocab, 50257);
+  EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model.layers, 2);
+  EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model.family,
+            ModelFamily::llama);
 }
 
 // Lists are arrays in files and separated by commas on the command line; one may stand alone.
@@ -135,15 +138,15 @@ TEST(Config, ListsAreTextsArraysOrAlone) {
   using Texts = std::vector<std::string>;
   const auto allowed = [](const char* value) {
     return resolve_text(std::string("[run]\nallow_changes = ") + value + "\n", "c.toml")
-        .allow_changes;
+        .run.allow_changes;
   };
   EXPECT_EQ(allowed("true"), Texts{"data"});
   EXPECT_EQ(allowed("false"), Texts{});
   EXPECT_EQ(allowed("\"lr,data\""), (Texts{"lr", "data"}));
   EXPECT_EQ(allowed("[\"lr\", \"clip\"]"), (Texts{"lr", "clip"}));
-  EXPECT_EQ(from_options({{"allow-changes", "lr,clip"}}).allow_changes, (Texts{"lr", "clip"}));
+  EXPECT_EQ(from_options({{"allow-changes", "lr,clip"}}).run.allow_changes, (Texts{"lr", "clip"}));
   const auto frozen = [](const char* value) {
-    return resolve_text(std::string("[train]\nfreeze = ") + value + "\n", "c.toml").freeze;
+    return resolve_text(std::string("[train]\nfreeze = ") + value + "\n", "c.toml").train.freeze;
   };
   EXPECT_EQ(frozen("[\"a\", \"b\"]"), (Texts{"a", "b"}));
   EXPECT_THROW(frozen("true"), Error);
@@ -208,25 +211,25 @@ TEST(Config, DefaultsAreThoseOfTheTinyPreset) {
 
 TEST(Config, APresetBringsItsStepsAndLearningRate) {
   const Config gpt2 = from_options({{"preset", "gpt2-124m"}});
-  EXPECT_EQ(gpt2.lr, 6e-4);
-  EXPECT_EQ(gpt2.steps, 20000);
-  EXPECT_EQ(gpt2.warmup, 2000);
-  EXPECT_EQ(gpt2.batch, 8);
-  EXPECT_EQ(from_options({{"preset", "llama-1.3b"}}).lr, 2e-4);
+  EXPECT_EQ(gpt2.train.lr, 6e-4);
+  EXPECT_EQ(gpt2.train.steps, 20000);
+  EXPECT_EQ(gpt2.train.warmup, 2000);
+  EXPECT_EQ(gpt2.train.batch, 8);
+  EXPECT_EQ(from_options({{"preset", "llama-1.3b"}}).train.lr, 2e-4);
   const Config given = from_options({{"preset", "gpt2-124m"}, {"lr", "1e-4"}, {"steps", "40"}});
-  EXPECT_EQ(given.lr, 1e-4);
-  EXPECT_EQ(given.warmup, 4);  // a tenth
+  EXPECT_EQ(given.train.lr, 1e-4);
+  EXPECT_EQ(given.train.warmup, 4);  // a tenth
 }
 
 TEST(Config, ACommandsDefaultsYieldToTheFile) {
   const testing::TemporaryFolder folder;
   const auto file = folder.put("c.toml", "[train]\nsteps = 7\n");
   const Sources::Options defaults = {{"steps", "400"}, {"seed", "5"}};
-  EXPECT_EQ(resolve({file, {}, defaults}).steps, 7);
-  EXPECT_EQ(resolve({file, {}, defaults}).seed, 5);
-  EXPECT_EQ(resolve({file, {{"steps", "9"}}, defaults}).steps, 9);
+  EXPECT_EQ(resolve({file, {}, defaults}).train.steps, 7);
+  EXPECT_EQ(resolve({file, {}, defaults}).train.seed, 5);
+  EXPECT_EQ(resolve({file, {{"steps", "9"}}, defaults}).train.steps, 9);
   // They yield to no preset: a command says how long its runs are.
-  EXPECT_EQ(resolve({{}, {{"preset", "gpt2-124m"}}, defaults}).steps, 400);
+  EXPECT_EQ(resolve({{}, {{"preset", "gpt2-124m"}}, defaults}).train.steps, 400);
 }
 
 TEST(Config, KeysAreNamedOnceAndDescribed) {
@@ -255,7 +258,7 @@ struct Bad {
 
 TEST(Config, ActivationsHadOtherKeys) {
   const auto of = [](const std::string& keys) {
-    return resolve_text("[train]\n" + keys, "earlier.toml").activations;
+    return resolve_text("[train]\n" + keys, "earlier.toml").train.activations;
   };
   EXPECT_EQ(of("recompute = false\nkeep_activations = 0\n"), std::nullopt);
   EXPECT_EQ(of("recompute = true\nkeep_activations = 3\n"), nn::Activations::recompute());
@@ -267,8 +270,8 @@ TEST(Config, ActivationsHadOtherKeys) {
 TEST(Config, TheSectionOfRanksHadAnotherName) {
   const Config config =
       resolve_text("[dist]\nstage = 3\nreduce_dtype = \"bf16\"\n", "earlier.toml");
-  EXPECT_EQ(config.stage, 3);
-  EXPECT_EQ(config.reduce_dtype, DType::bf16);
+  EXPECT_EQ(config.ranks.stage, 3);
+  EXPECT_EQ(config.ranks.reduce_dtype, DType::bf16);
   EXPECT_THAT(to_toml(config), HasSubstr("[ranks]\nstage = 3\n"));
   EXPECT_THAT(to_toml(config), Not(HasSubstr("[dist]")));
 }

@@ -40,10 +40,10 @@ std::string override_refusal(const std::string& toml) {
 
 TEST(Overrides, AreReadAppliedAndSaved) {
   const Config config = resolve_text(four_overrides, "c.toml");
-  ASSERT_EQ(config.overrides.size(), 4u);
+  ASSERT_EQ(config.precision.overrides.size(), 4u);
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
 
-  const amp::Policy policy = policy_of(config.overrides);
+  const amp::Policy policy = policy_of(config.precision.overrides);
   EXPECT_EQ(policy.class_of(Op::layer_norm, "blocks.0.norm1"), CastClass::lower);
   EXPECT_EQ(policy.class_of(Op::layer_norm, "blocks.1.norm1"), CastClass::f32);
 
@@ -101,7 +101,7 @@ TEST(Overrides, MistakesAreNamed) {
   EXPECT_THAT(override_refusal("[precision]\noverride = 3\n"),
               HasSubstr("[[precision.override]] tables"));
   Config config = small_config();
-  config.overrides = {{.module = "block.0", .run = CastClass::f32}};
+  config.precision.overrides = {{.module = "block.0", .run = CastClass::f32}};
   EXPECT_THAT(test::error_of([&] { Trainer trainer(config); }), HasSubstr("\"block.0\""));
 }
 
@@ -116,12 +116,12 @@ std::vector<double> trained(const Config& config) {
 
 TEST(Overrides, OfTheWholeModelMakeTheOtherPrecision) {
   Config all_f32 = small_config("bf16");
-  all_f32.overrides = {{.module = "", .run = CastClass::f32}};
+  all_f32.precision.overrides = {{.module = "", .run = CastClass::f32}};
   EXPECT_EQ(trained(all_f32), trained(small_config("fp32")));
   EXPECT_NE(trained(small_config("bf16")), trained(small_config("fp32")));
 
   Config no_fp8 = small_config("fp8");
-  no_fp8.overrides = {{.module = "blocks", .recipe = no_recipe}};
+  no_fp8.precision.overrides = {{.module = "blocks", .recipe = no_recipe}};
   EXPECT_EQ(trained(no_fp8), trained(small_config("bf16")));
   EXPECT_NE(trained(small_config("fp8")), trained(small_config("bf16")));
 }

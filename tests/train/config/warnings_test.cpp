@@ -82,7 +82,7 @@ TEST(Warnings, EveryConditionHoldsOnBothSides) {
   // Adapters need a model to adapt.
   Config adapted = resolve({{}, {{"lora-alpha", "8"}}});
   EXPECT_THAT(warnings(adapted), ElementsAre("--lora-alpha has no effect without --lora-rank"));
-  adapted.lora_rank = 1;
+  adapted.lora.rank = 1;
   EXPECT_THAT(warnings(adapted), IsEmpty());
 }
 

@@ -139,8 +139,8 @@ TEST(Inspect, JsonHasEveryNumber) {
 TEST(Inspect, ReadsRunsAndCheckpoints) {
   const TemporaryFolder folder;
   Config config = small_config();
-  config.data = folder.put("text.txt", small_text()).string();
-  config.out = (folder / "run").string();
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.out = (folder / "run").string();
   const RunResult run = train::run(config, Progress::Mode::quiet);
   const Inspection found = inspect(folder / "run");
   EXPECT_EQ(found.path, run.checkpoint.string());

@@ -179,7 +179,7 @@ RunSummary summary() {
   RunSummary run;
   run.parameters = 1234;
   run.sample = "if (a < b && c) return \"<script>\";";
-  run.config.precision = Precision::fp16;
+  run.config.precision.matmul = Precision::fp16;
   for (int64_t i = 0; i <= 20; ++i) {
     Record r{.step = i,
              .loss = 5.0 / static_cast<double>(i + 1),
@@ -194,7 +194,7 @@ RunSummary summary() {
   }
   run.memory.at_peak[0] = 500'000;
   // 20 steps of the default batch in 20 s.
-  run.full_speed = 4 * static_cast<double>(run.config.batch * run.config.context);
+  run.full_speed = 4 * static_cast<double>(run.config.train.batch * run.config.model.context);
   run.bytes_per_token = 2;
   run.origin = {.date = "2026-01-02 03:04 UTC",
                 .version = "0.9.9",
@@ -237,11 +237,12 @@ RunSummary distinct() {
   RunSummary run;
   run.name = "runs/a";
   run.parameters = 7'654'321;
-  run.config.precision = Precision::fp16;
-  run.config.model = ModelFamily::gpt2;
-  run.config.layers = 3, run.config.width = 48, run.config.heads = 6, run.config.context = 24;
-  run.config.accumulate = 5, run.config.batch = 7, run.config.steps = 4000;
-  run.config.data = "some/text.txt";
+  run.config.precision.matmul = Precision::fp16;
+  run.config.model.family = ModelFamily::gpt2;
+  run.config.model.layers = 3, run.config.model.width = 48, run.config.model.heads = 6,
+  run.config.model.context = 24;
+  run.config.train.accumulate = 5, run.config.train.batch = 7, run.config.train.steps = 4000;
+  run.config.data.source = "some/text.txt";
   const double losses[] = {0, 4.5, 3.25, 2.125, 2.5};
   const double validations[] = {5.5, 4.75, 2.25, 1.5, 1.75};
   for (int64_t i = 0; i <= 4; ++i) {
@@ -287,7 +288,7 @@ TEST(Report, TilesAreTheRunsNumbers) {
   run.bytes_per_token = 0;
   run.records = {run.records[2]};
   run.records[0].joules_per_token = 0.0123;
-  run.config.layers = 1, run.config.heads = 1;
+  run.config.model.layers = 1, run.config.model.heads = 1;
   const std::string little = report_html(run);
   EXPECT_THAT(little, HasSubstr("<p>1 layer, width 48, 1 head, context"));
   const std::map<std::string, test::TileText> fewer = {
@@ -348,7 +349,7 @@ TEST(Report, ChartsAreTheRunsNumbers) {
     EXPECT_EQ(memory->contents("tick")[i], std::to_string(i + 1) + ".0 MB");
   }
   RunSummary other = run;
-  other.config.precision = Precision::bf16;
+  other.config.precision.matmul = Precision::bf16;
   EXPECT_THAT(report_html(other), Not(HasSubstr("Loss scale")));
 }
 
@@ -368,7 +369,7 @@ TEST(Report, RanksComputeWaitAndSend) {
 
 TEST(Report, MovesNameTheRecipeOfEachMatmul) {
   RunSummary run = distinct();
-  run.config.auto_precision = true;
+  run.config.precision.automatic = true;
   run.moves.layers = {
       {.module = "up", .step = 4, .harm = 0.985, .forward = true, .dgrad = false, .wgrad = false},
       {.module = "down",
@@ -378,7 +379,7 @@ TEST(Report, MovesNameTheRecipeOfEachMatmul) {
        .forward = false,
        .dgrad = true,
        .wgrad = true}};
-  run.config.recipe.name = "own";
+  run.config.precision.recipe.name = "own";
   const std::vector<test::Rows> tables = test::tables_of(report_html(run));
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(
@@ -391,7 +392,7 @@ TEST(Report, MovesNameTheRecipeOfEachMatmul) {
 TEST(RunComparison, RowsAreTheRunsNumbers) {
   RunSummary one = distinct(), two = distinct();
   two.name = "runs/b";
-  two.config.precision = Precision::bf16;
+  two.config.precision.matmul = Precision::bf16;
   two.parameters = 12;
   two.records.pop_back();
   two.records.back().validation_loss.reset();  // the one before counts
@@ -411,7 +412,7 @@ TEST(RunComparison, RowsAreTheRunsNumbers) {
 TEST(RunComparison, CurvesAreByStepOrByTokensAndInBitsIfTokensDiffer) {
   RunSummary one = distinct(), two = distinct();
   two.name = "runs/b";
-  two.config.precision = Precision::bf16;
+  two.config.precision.matmul = Precision::bf16;
   for (Record& r : two.records) *r.validation_loss += 1;
   const auto validation = [&] { return test::drawings_of(comparison_html({one, two})).at(0); };
   const auto expect = [](const test::Drawing& drawing, const std::string& css,
@@ -449,7 +450,7 @@ TEST(RunComparison, CurvesAreByStepOrByTokensAndInBitsIfTokensDiffer) {
   // The same bytes, but another vocabulary.
   two.bytes_per_token = one.bytes_per_token;
   EXPECT_THAT(comparison_html({one, two}), Not(HasSubstr("different tok")));
-  two.config.vocab = one.config.vocab + 1;
+  two.config.model.vocab = one.config.model.vocab + 1;
   EXPECT_THAT(comparison_html({one, two}), HasSubstr("different tokenizers"));
 }
 
@@ -466,9 +467,9 @@ TEST(Report, TheBestValidationIsFinite) {
 // 20 steps of 8 micro-batches of 2 x 16 tokens in 20 s.
 TEST(Report, TokensPerSecondAreTheMeanOverAllMicroBatches) {
   RunSummary run = summary();
-  run.config.accumulate = 8;
-  run.config.batch = 2;
-  run.config.context = 16;
+  run.config.train.accumulate = 8;
+  run.config.train.batch = 2;
+  run.config.model.context = 16;
   run.records.back().tokens_per_second = 7777;  // of the last seconds alone
   run.full_speed = 1024;
   const std::string html = report_html(run);
@@ -493,7 +494,7 @@ TEST(Report, EveryRunIsInEveryChartOfAComparison) {
   EXPECT_GT(count(alike, "first-run"), 3);
   EXPECT_EQ(count(alike, "first-run"), count(alike, "second-run"));
   EXPECT_EQ(count(alike, "first-run"), count(alike, "third-run"));
-  one.config.precision = Precision::fp32, two.config.precision = Precision::bf16;
+  one.config.precision.matmul = Precision::fp32, two.config.precision.matmul = Precision::bf16;
   const std::string different = comparison_html({one, two, three});
   EXPECT_EQ(count(different, "first-run"), count(alike, "first-run"));
   EXPECT_NE(different, alike);
@@ -520,7 +521,7 @@ TEST(Report, LinksToThePageOfItsLayers) {
 TEST(Report, ListsTheMovesOfAutoPrecision) {
   RunSummary run = summary();
   EXPECT_THAT(report_html(run), Not(HasSubstr("Precision of layers")));
-  run.config.auto_precision = true;
+  run.config.precision.automatic = true;
   EXPECT_THAT(report_html(run), HasSubstr("No layer moved"));
   run.moves.layers = {{.module = "blocks.0.mlp.up",
                        .step = 4,
@@ -538,18 +539,18 @@ TEST(Report, ComparesAutoPrecisionWithItsBaselines) {
   const testing::TemporaryFolder folder;
   RunSummary run = summary();
   EXPECT_THAT(report_html(run), Not(HasSubstr("plain FP8")));
-  run.config.auto_precision = true;
+  run.config.precision.automatic = true;
   EXPECT_THAT(report_html(run), HasSubstr("--resume --baselines"));
   const double losses[] = {2.0, 2.5};
   const char* names[] = {"bf16", "fp8"};
   for (int i = 0; i < 2; ++i) {
     RunSummary baseline = summary();
     baseline.name = names[i];
-    baseline.config.precision = parse_precision(names[i]);
+    baseline.config.precision.matmul = parse_precision(names[i]);
     baseline.records.back().validation_loss = losses[i];
     run.baselines.push_back(baseline);
   }
-  run.config.precision = Precision::quantized;
+  run.config.precision.matmul = Precision::quantized;
   run.records.back().validation_loss = 2.01;
   write_report(run, folder / "report.html");
   const std::string html = testing::content_of(folder / "report.html");
@@ -575,11 +576,11 @@ TEST(RunComparison, LossesOfBytesArePerByte) {
 
 TEST(RunComparison, BaselinesHaveNoNegativeZero) {
   RunSummary run = summary();
-  run.config.auto_precision = true;
+  run.config.precision.automatic = true;
   RunSummary bf16 = summary();
   bf16.name = "bf16";
-  bf16.config.precision = Precision::bf16;
-  run.config.precision = Precision::quantized;
+  bf16.config.precision.matmul = Precision::bf16;
+  run.config.precision.matmul = Precision::quantized;
   run.records.back().validation_loss = *bf16.records.back().validation_loss * (1 - 1e-6);
   run.baselines = {bf16};
   EXPECT_THAT(baselines_text(run), HasSubstr(" 0.00%"));

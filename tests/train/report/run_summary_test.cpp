@@ -23,9 +23,9 @@ class Summary : public ::testing::Test {
   std::filesystem::path trained(const std::string& name, const std::string& precision = "fp32",
                                 int64_t batch = 2) {
     Config config = small_config(precision);
-    config.data = folder_.put("text.txt", small_text()).string();
-    config.out = (folder_ / name).string();
-    config.batch = batch;
+    config.data.source = folder_.put("text.txt", small_text()).string();
+    config.run.out = (folder_ / name).string();
+    config.train.batch = batch;
     run(config, Progress::Mode::quiet);
     return folder_ / name;
   }

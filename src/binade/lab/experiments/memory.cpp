@@ -27,12 +27,12 @@ struct MemoryMode {
 
 MemoryResult::Mode forecast_memory(const MemoryMode& mode) {
   train::Config config = train::resolve_text("[model]\npreset = \"gpt2-124m\"\n", "lab");
-  config.precision = mode.precision;
-  config.params = mode.params;
-  config.residual = mode.residual;
-  config.moments = mode.moments;
-  config.activations = nn::Activations::recompute(mode.recompute);
-  config.batch = 8;
+  config.precision.matmul = mode.precision;
+  config.precision.params = mode.params;
+  config.precision.residual = mode.residual;
+  config.precision.moments = mode.moments;
+  config.train.activations = nn::Activations::recompute(mode.recompute);
+  config.train.batch = 8;
   const Forecast f = forecast(config);
   const auto count = static_cast<double>(f.parameter_count);
   return {.name = mode.name,

@@ -21,7 +21,7 @@ enum class Preset : uint8_t { tiny, small, gpt2_124m, gpt2_350m, gpt2_1_5b, llam
 
 enum class ModelFamily : uint8_t { gpt2, llama };
 
-// `quantized`: bf16 autocast, and linear layers by Config::recipe.
+// `quantized`: bf16 autocast, and linear layers by PrecisionSettings::recipe.
 enum class Precision : uint8_t { fp32, tf32, bf16, fp16, quantized };
 
 enum class ParameterStorage : uint8_t {

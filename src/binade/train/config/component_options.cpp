@@ -54,17 +54,17 @@ amp::MatmulPrecision matmul_precision(Precision precision) {
 }
 
 Device device_of(const Config& config) {
-  if (config.device) return *config.device;
+  if (config.train.device) return *config.train.device;
   return backend::gpus().empty() ? Device::cpu() : Device::cuda();
 }
 
 void check_device(const Config& config) {
   const Device device = device_of(config);
   const auto runs_on_gpu = [](const optim::Description& one) { return one.runs_on_gpu; };
-  if (device.is_cuda() && !runs_on_gpu(optim::describe(config.optimizer))) {
+  if (device.is_cuda() && !runs_on_gpu(optim::describe(config.train.optimizer))) {
     fail("config", {.argument = "--optimizer",
                     .expected = optim::choices_of(runs_on_gpu) + " on a GPU",
-                    .found = std::string(name_in(optimizer_names, config.optimizer)),
+                    .found = std::string(name_in(optimizer_names, config.train.optimizer)),
                     .hint = "other optimizers run with --device cpu"});
   }
   recipe_state(config);  // refuses recipes that the device cannot run
@@ -84,29 +84,29 @@ void check_device(Device device) {
 }
 
 nn::LanguageModelConfig model_config(const Config& config) {
-  const bool llama = config.model == ModelFamily::llama;
+  const bool llama = config.model.family == ModelFamily::llama;
   nn::LanguageModelConfig model;
-  if (config.architecture.empty()) {
+  if (config.model.architecture.empty()) {
     model.norm = llama ? nn::NormKind::rms : nn::NormKind::layer;
     model.bias = model.learned_positions = model.tied_head = !llama;
     model.gated = llama;
   } else {
-    model = io::parse_config(config.architecture, "[model] architecture");
+    model = io::parse_config(config.model.architecture, "[model] architecture");
   }
-  model.layers = config.layers;
-  model.width = config.width;
-  model.heads = config.heads;
-  model.kv_heads = model.learned_positions ? 0 : config.kv_heads;
-  model.hidden = config.hidden;
-  model.vocab = config.vocab;
-  model.context = config.context;
-  model.eps = config.norm_eps;
-  model.rope_theta = config.rope_theta;
-  model.tied_head = config.tied_head.value_or(model.tied_head);
-  model.dropout = config.dropout;
-  model.residual = config.residual;
-  model.activations = config.activations.value_or(nn::Activations());
-  model.seed = static_cast<uint64_t>(config.seed);
+  model.layers = config.model.layers;
+  model.width = config.model.width;
+  model.heads = config.model.heads;
+  model.kv_heads = model.learned_positions ? 0 : config.model.kv_heads;
+  model.hidden = config.model.hidden;
+  model.vocab = config.model.vocab;
+  model.context = config.model.context;
+  model.eps = config.model.norm_eps;
+  model.rope_theta = config.model.rope_theta;
+  model.tied_head = config.model.tied_head.value_or(model.tied_head);
+  model.dropout = config.train.dropout;
+  model.residual = config.precision.residual;
+  model.activations = config.train.activations.value_or(nn::Activations());
+  model.seed = static_cast<uint64_t>(config.train.seed);
   return model;
 }
 
@@ -125,29 +125,29 @@ void set_gradient_types(const nn::LanguageModel& model, DType dtype) {
 
 std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement) {
   auto model = std::make_unique<nn::LanguageModel>(model_config(config), placement);
-  if (config.lora_rank > 0)
-    io::add_adapters(*model, {.rank = config.lora_rank,
-                              .alpha = config.lora_alpha,
-                              .dropout = config.lora_dropout,
-                              .targets = config.lora_targets});
-  freeze(*model, config.freeze);
-  set_gradient_types(*model, config.gradients);
+  if (config.lora.rank > 0)
+    io::add_adapters(*model, {.rank = config.lora.rank,
+                              .alpha = config.lora.alpha,
+                              .dropout = config.lora.dropout,
+                              .targets = config.lora.targets});
+  freeze(*model, config.train.freeze);
+  set_gradient_types(*model, config.precision.gradients);
   return model;
 }
 
 data::Source data_source(const Config& config, const data::Tokenizer* tokenizer) {
   const std::vector<int64_t> eos = model_config(config).eos;
-  data::Source source{.where = config.data,
+  data::Source source{.where = config.data.source,
                       .tokenizer = tokenizer,
-                      .vocab = config.vocab,
-                      .batch = config.batch,
-                      .context = config.context,
-                      .validation = config.validation,
-                      .packed = config.pack};
+                      .vocab = config.model.vocab,
+                      .batch = config.train.batch,
+                      .context = config.model.context,
+                      .validation = config.data.validation,
+                      .packed = config.data.pack};
   if (!eos.empty()) source.eos = eos.front();
   // Other data need no template, so one that is not known must not stop them.
-  if (data::has_examples(config.data))
-    source.chat = data::chat_template_beside(config.tokenizer, config.chat);
+  if (data::has_examples(config.data.source))
+    source.chat = data::chat_template_beside(config.data.tokenizer, config.data.chat);
   return source;
 }
 
@@ -160,7 +160,8 @@ std::vector<Tensor> trained(const nn::Module& model) {
 }
 
 bool trains_bytes(const Config& config) {
-  return config.tokenizer == data::byte_tokenizer && config.vocab == data::byte_vocabulary;
+  return config.data.tokenizer == data::byte_tokenizer &&
+         config.model.vocab == data::byte_vocabulary;
 }
 
 const char* loss_unit(const Config& config) {
@@ -174,8 +175,8 @@ int64_t trained_parameters(const nn::Module& model) {
 }
 
 nn::Placement placement(const Config& config) {
-  const bool is_wide = config.params == ParameterStorage::autocast;
-  return {device_of(config), is_wide ? DType::f32 : autocast_type(config.precision)};
+  const bool is_wide = config.precision.params == ParameterStorage::autocast;
+  return {device_of(config), is_wide ? DType::f32 : autocast_type(config.precision.matmul)};
 }
 
 namespace {
@@ -196,14 +197,15 @@ std::vector<optim::NamedGroup> decay_groups(const std::vector<Tensor>& parameter
 }
 
 optim::MasterOptions master_options(const Config& config, std::vector<optim::Part> parts = {}) {
-  return {.split_masters = config.params == ParameterStorage::split, .parts = std::move(parts)};
+  return {.split_masters = config.precision.params == ParameterStorage::split,
+          .parts = std::move(parts)};
 }
 
 // The configuration's options that the optimizer takes.
 optim::NamedOptions options_for(const Config& config, const optim::Description& optimizer) {
-  optim::NamedOptions all{{"lr", config.lr},
-                          {"betas", std::vector{config.beta1, config.beta2}},
-                          {"moments", config.moments},
+  optim::NamedOptions all{{"lr", config.train.lr},
+                          {"betas", std::vector{config.train.beta1, config.train.beta2}},
+                          {"moments", config.precision.moments},
                           {"decoupled_weight_decay", true}};
   std::erase_if(all, [&](const auto& one) { return !optimizer.takes(one.first); });
   return all;
@@ -232,17 +234,17 @@ struct OptimizerGroups {
 
 OptimizerGroups groups_of(const Config& config, const nn::Module& model,
                           std::vector<optim::Part> parts) {
-  const optim::Description& kind = optim::describe(config.optimizer);
+  const optim::Description& kind = optim::describe(config.train.optimizer);
   optim::NamedGroup common{{}, options_for(config, kind), master_options(config, std::move(parts))};
-  if (config.optimizer != OptimizerKind::muon)
-    return {decay_groups(trained(model), common, config.weight_decay), {}};
+  if (config.train.optimizer != OptimizerKind::muon)
+    return {decay_groups(trained(model), common, config.train.weight_decay), {}};
   const MuonParameters parameters = muon_parameters(model);
   common.options["adjust_lr_fn"] = std::string("match_rms_adamw");
-  common.options["weight_decay"] = config.weight_decay;
+  common.options["weight_decay"] = config.train.weight_decay;
   optim::NamedGroup hidden = common;
   hidden.parameters = parameters.hidden;
   common.options = options_for(config, optim::describe(OptimizerKind::adamw));
-  return {{hidden}, decay_groups(parameters.rest, common, config.weight_decay)};
+  return {{hidden}, decay_groups(parameters.rest, common, config.train.weight_decay)};
 }
 
 }  // namespace
@@ -259,7 +261,7 @@ std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& 
 
 ranks::Partition partition_of(const Config& config, const nn::Module& model, int ranks) {
   std::vector<double> costs;
-  if (config.optimizer == OptimizerKind::muon) {
+  if (config.train.optimizer == OptimizerKind::muon) {
     for (const Tensor& matrix : muon_parameters(model).hidden)
       costs.push_back(optim::muon_cost(matrix));
   }
@@ -271,30 +273,31 @@ ranks::Partition partition_of(const Config& config, const nn::Module& model, int
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
                                                  std::vector<optim::Part> parts) {
   const OptimizerGroups groups = groups_of(config, model, std::move(parts));
-  if (config.optimizer == OptimizerKind::muon) return optim::make_muon(groups.own, groups.rest);
-  return optim::describe(config.optimizer).make(groups.own);
+  if (config.train.optimizer == OptimizerKind::muon)
+    return optim::make_muon(groups.own, groups.rest);
+  return optim::describe(config.train.optimizer).make(groups.own);
 }
 
 amp::GradScalerOptions scaler_options(const Config& config) {
-  return {.enabled = config.precision == Precision::fp16,
-          .init_scale = config.scale_init,
-          .growth_interval = config.scale_growth_interval,
+  return {.enabled = config.precision.matmul == Precision::fp16,
+          .init_scale = config.precision.scale_init,
+          .growth_interval = config.precision.scale_growth_interval,
           .device = device_of(config)};
 }
 
 amp::AutocastState autocast_state(const Config& config) {
-  return {.enabled = uses_autocast(config.precision),
-          .dtype = autocast_type(config.precision),
-          .policy = std::make_shared<amp::Policy>(policy_of(config.overrides)),
-          .matmul_precision = matmul_precision(config.precision)};
+  return {.enabled = uses_autocast(config.precision.matmul),
+          .dtype = autocast_type(config.precision.matmul),
+          .policy = std::make_shared<amp::Policy>(policy_of(config.precision.overrides)),
+          .matmul_precision = matmul_precision(config.precision.matmul)};
 }
 
 amp::RecipeState recipe_state(const Config& config) {
-  amp::RecipeState state =
-      recipe_state_of(config.precision == Precision::quantized, config.recipe, config.overrides);
-  if (!config.precision_plan.empty()) {
-    for (const Promotion& one : read_precision_plan(config.precision_plan).current())
-      state.overrides[one.module] = one.recipe(config.recipe);
+  amp::RecipeState state = recipe_state_of(config.precision.matmul == Precision::quantized,
+                                           config.precision.recipe, config.precision.overrides);
+  if (!config.precision.plan.empty()) {
+    for (const Promotion& one : read_precision_plan(config.precision.plan).current())
+      state.overrides[one.module] = one.recipe(config.precision.recipe);
   }
   if (!state.enabled) return state;
   state.recipe.check_device(device_of(config));
@@ -303,11 +306,11 @@ amp::RecipeState recipe_state(const Config& config) {
 }
 
 optim::Schedule schedule(const Config& config) {
-  const optim::Schedule result{.kind = config.schedule,
-                               .peak = config.lr,
-                               .warmup = config.warmup,
-                               .total = config.steps,
-                               .cooldown = (config.steps - config.warmup) / 5};
+  const optim::Schedule result{.kind = config.train.schedule,
+                               .peak = config.train.lr,
+                               .warmup = config.train.warmup,
+                               .total = config.train.steps,
+                               .cooldown = (config.train.steps - config.train.warmup) / 5};
   result.check();
   return result;
 }

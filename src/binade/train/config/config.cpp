@@ -142,32 +142,32 @@ class Assignment {
  public:
   Assignment(const Setting& setting, Config& config) : setting_(setting), config_(config) {}
 
-  void operator()(const Switch& field) { config_.*field.member = value<bool>(); }
+  void operator()(const Switch& field) { field.member.in(config_) = value<bool>(); }
   void operator()(const Whole& field) {
-    config_.*field.member = within(value<int64_t>(), field.low, field.high);
+    field.member.in(config_) = within(value<int64_t>(), field.low, field.high);
   }
   void operator()(const Real& field) {
     const auto* whole = std::get_if<int64_t>(&setting_.value);
-    config_.*field.member = within(whole != nullptr ? static_cast<double>(*whole) : value<double>(),
-                                   field.low, field.high);
+    field.member.in(config_) = within(
+        whole != nullptr ? static_cast<double>(*whole) : value<double>(), field.low, field.high);
   }
   void operator()(const Text& field) {
-    config_.*field.member = without_zeros(value<std::string>());
+    field.member.in(config_) = without_zeros(value<std::string>());
   }
   void operator()(const List& field) {
     const auto* text = std::get_if<std::string>(&setting_.value);
     const auto* flag = std::get_if<bool>(&setting_.value);
     if (flag != nullptr && !field.alone.empty()) {
-      config_.*field.member = *flag ? Texts{std::string(field.alone)} : Texts();
+      field.member.in(config_) = *flag ? Texts{std::string(field.alone)} : Texts();
       return;
     }
     if (text == nullptr) {
       for (const std::string& one : value<Texts>()) without_zeros(one);
     }
-    config_.*field.member = text != nullptr ? split_list(without_zeros(*text)) : value<Texts>();
+    field.member.in(config_) = text != nullptr ? split_list(without_zeros(*text)) : value<Texts>();
   }
   void operator()(const RecipeText& field) {
-    config_.*field.member =
+    field.member.in(config_) =
         amp::parse_recipe(without_zeros(value<std::string>()), {.read_file = read_recipe_file});
   }
   void operator()(const Spelled& field) {
@@ -497,19 +497,20 @@ bool sizes_are_given(const std::vector<Setting>& settings) {
 // What earlier versions wrote in other words.
 void apply_earlier(const Given& given, Config& config) {
   if (const auto text = activations_text(given.earlier_activations))
-    config.activations = nn::parse_activations(*text);
-  if (!given.earlier.empty()) config.recipe = amp::parse_recipe(recipe_text(given.earlier));
+    config.train.activations = nn::parse_activations(*text);
+  if (!given.earlier.empty())
+    config.precision.recipe = amp::parse_recipe(recipe_text(given.earlier));
   for (const auto& [index, keys] : given.earlier_overrides) {
-    std::string& text = *config.overrides[index].recipe;
+    std::string& text = *config.precision.overrides[index].recipe;
     text = override_text(keys, given.earlier);
-    recipe_of_override(text, config.recipe);  // fails for one that is wrong
+    recipe_of_override(text, config.precision.recipe);  // fails for one that is wrong
   }
 }
 
 Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
   Config config;
-  config.overrides = given.overrides;
+  config.precision.overrides = given.overrides;
   // The preset and the model to start from come first, so that any explicit key overrides them.
   for (const Setting& setting : settings) {
     const std::string_view name = setting.key->name;
@@ -517,20 +518,20 @@ Config resolved(const Given& given) {
     if (name == "preset" || name == "init_from" || lora) apply(setting, config);
   }
   apply_preset(config);
-  if (!config.lora_adapter.empty() && !sizes_are_given(settings)) apply_adapter(config);
-  if (!config.init_from.empty()) apply_fine_tuning(config);
-  if (!config.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
+  if (!config.lora.adapter.empty() && !sizes_are_given(settings)) apply_adapter(config);
+  if (!config.model.init_from.empty()) apply_fine_tuning(config);
+  if (!config.model.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
   apply_earlier(given, config);
   const auto is_given = [&settings](std::string_view name) {
     return std::any_of(settings.begin(), settings.end(),
                        [name](const Setting& setting) { return setting.key->name == name; });
   };
   for (const Setting& setting : settings) apply(setting, config);
-  if (is_given("recipe") && !is_given("precision")) config.precision = Precision::quantized;
+  if (is_given("recipe") && !is_given("precision")) config.precision.matmul = Precision::quantized;
   if (!is_given("params")) choose_params(config);
-  const bool vocab_given = !config.init_from.empty() || is_given("vocab");
+  const bool vocab_given = !config.model.init_from.empty() || is_given("vocab");
   complete(config, vocab_given);
-  config.nondeterministic |= !backend::deterministic();
+  config.train.nondeterministic |= !backend::deterministic();
   return config;
 }
 
@@ -548,18 +549,18 @@ std::string value_text(const Key& key, const Config& config) {
         if constexpr (std::is_same_v<T, Choice> || std::is_same_v<T, Spelled>) {
           return toml_string(field.get(config));
         } else if constexpr (std::is_same_v<T, Text>) {
-          return toml_string(config.*field.member);
+          return toml_string(field.member.get(config));
         } else if constexpr (std::is_same_v<T, List>) {
           std::string text;
-          for (const std::string& one : config.*field.member)
+          for (const std::string& one : field.member.get(config))
             text += (text.empty() ? "" : ", ") + toml_string(one);
           return "[" + text + "]";
         } else if constexpr (std::is_same_v<T, RecipeText>) {
-          return toml_string(amp::to_text(config.*field.member));
+          return toml_string(amp::to_text(field.member.get(config)));
         } else if constexpr (std::is_same_v<T, Real>) {
-          return real_text(config.*field.member);
+          return real_text(field.member.get(config));
         } else {
-          return fmt::format("{}", config.*field.member);
+          return fmt::format("{}", field.member.get(config));
         }
       },
       key.field);
@@ -610,7 +611,7 @@ Config saved_values(std::string_view toml, const std::string& name) {
   Given given;
   read_toml(toml, name, given);
   Config config;
-  config.overrides = given.overrides;
+  config.precision.overrides = given.overrides;
   apply_earlier(given, config);
   for (const Setting& setting : given.settings) apply(setting, config);
   return config;
@@ -621,7 +622,7 @@ std::string to_toml(const Config& config) {
   for (const Key& key : keys()) {
     if (!key.saved) continue;
     if (key.section != section) {
-      if (section == "precision") text += to_toml(config.overrides);
+      if (section == "precision") text += to_toml(config.precision.overrides);
       section = key.section;
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }

@@ -18,36 +18,48 @@
 
 namespace binade::train {
 
-// Everything that distinguishes one run from another. The defaults are those of `binade train`
-// without arguments.
-struct Config {
-  // [data]
-  std::string data = "builtin";
+// The settings of a run by section of its TOML file. A member has its key's name, but where that
+// would repeat the section's: data.source, model.family, precision.matmul, precision.automatic and
+// precision.plan are the keys data, model, precision, auto_precision and precision_plan.
+struct DataSettings {
+  std::string source = "builtin";
   std::string tokenizer = "bytes";
   double validation = 0.05;
   std::optional<binade::data::ChatFormat> chat;  // none: that of the tokenizer's folder
   bool pack = false;
-  // [model]
+
+  bool operator==(const DataSettings&) const = default;
+};
+
+struct ModelSettings {
   Preset preset = Preset::tiny;
   std::string init_from;
-  std::string architecture;  // a config.json; empty: as `model` has it
-  ModelFamily model = ModelFamily::llama;
+  std::string architecture;  // a config.json; empty: as `family` has it
+  ModelFamily family = ModelFamily::llama;
   int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 256,
           vocab = binade::data::byte_vocabulary;
   std::optional<bool> tied_head;  // none: as the family has it
   double norm_eps = 1e-5, rope_theta = 10000;
-  // [precision]
-  Precision precision = Precision::bf16;
+
+  bool operator==(const ModelSettings&) const = default;
+};
+
+struct PrecisionSettings {
+  Precision matmul = Precision::bf16;
   ParameterStorage params = ParameterStorage::autocast;
   std::optional<DType> residual;  // none: as the embedding gives it
   DType moments = DType::f32, gradients = DType::f32;
   amp::Recipe recipe = amp::recipes::delayed();  // of precision fp8
-  bool auto_precision = false;
-  std::string precision_plan;
+  bool automatic = false;
+  std::string plan;
   double scale_init = 65536;
   int64_t scale_growth_interval = 2000;
   PrecisionOverrides overrides;  // [[precision.override]], in files only
-  // [train]
+
+  bool operator==(const PrecisionSettings&) const = default;
+};
+
+struct TrainSettings {
   std::optional<Device> device;  // none: a GPU if there is one
   int64_t steps = 1600, batch = 4, accumulate = 1;
   OptimizerKind optimizer = OptimizerKind::adamw;
@@ -62,17 +74,29 @@ struct Config {
   GraphMode graph = GraphMode::automatic;
   bool nondeterministic = false;
   int64_t seed = 0, threads = 0;
-  // [lora]
-  int64_t lora_rank = 0;  // 0: all weights are trained
-  double lora_alpha = 16, lora_dropout = 0;
-  std::vector<std::string> lora_targets = {"all-linear"};
-  std::string lora_adapter;
-  // [ranks]
+
+  bool operator==(const TrainSettings&) const = default;
+};
+
+struct LoraSettings {
+  int64_t rank = 0;  // 0: all weights are trained
+  double alpha = 16, dropout = 0;
+  std::vector<std::string> targets = {"all-linear"};
+  std::string adapter;
+
+  bool operator==(const LoraSettings&) const = default;
+};
+
+struct RanksSettings {
   int64_t stage = 2;
   DType reduce_dtype = DType::f32;
   ranks::ReduceOrder order = ranks::ReduceOrder::fixed;
   double timeout = 600;  // seconds
-  // [run]
+
+  bool operator==(const RanksSettings&) const = default;
+};
+
+struct RunSettings {
   std::string out;
   int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,
           sample = 400, layer_stats = 100, patience = 0;
@@ -82,27 +106,48 @@ struct Config {
   std::vector<std::string> allow_changes;  // names that differ from the checkpoint: resume_check.h
   double time_limit = 0;                   // seconds; 0: none
 
+  bool operator==(const RunSettings&) const = default;
+};
+
+// Everything that distinguishes one run from another. The defaults are those of `binade train`
+// without arguments.
+struct Config {
+  DataSettings data;
+  ModelSettings model;
+  PrecisionSettings precision;
+  TrainSettings train;
+  LoraSettings lora = LoraSettings();
+  RanksSettings ranks;
+  RunSettings run;
+
   bool operator==(const Config&) const = default;
+};
+
+// Where a value is in a Config.
+template <class T>
+struct Member {
+  const T& (*get)(const Config& config);
+  T& (*in)(Config& config);
 };
 
 // The kinds of fields that a key may set. Ranges include both ends.
 struct Switch {
-  bool Config::*member;
+  Member<bool> member;
 };
 struct Whole {
-  int64_t Config::*member;
+  Member<int64_t> member;
   double low, high;
 };
 struct Real {
-  double Config::*member;
+  Member<double> member;
   double low, high;
 };
 struct Text {
-  std::string Config::*member;
+  Member<std::string> member;
 };
 // An array of texts in TOML; separated by commas on the command line.
 struct List {
-  std::vector<std::string> Config::*member;
+  Member<std::vector<std::string>> member;
   std::string_view alone = {};  // what the option means without a text; empty: it needs one
 };
 // One of a table of named values (choices.h).
@@ -113,7 +158,7 @@ struct Choice {
 };
 // The text form of a recipe (amp/recipe/text.h), or a file with one.
 struct RecipeText {
-  amp::Recipe Config::*member;
+  Member<amp::Recipe> member;
 };
 // A value with a text form of its own.
 struct Spelled {

@@ -60,108 +60,118 @@ void require(bool good, std::string key, std::string expected, std::string found
 }
 
 void check_model(const Config& c) {
-  if (!c.architecture.empty()) return;  // its own checks apply
-  const bool llama = c.model == ModelFamily::llama;
-  require(c.width % c.heads == 0, "[model] heads",
-          fmt::format("a divisor of the width {}", c.width), fmt::format("{}", c.heads));
-  require(c.heads % c.kv_heads == 0, "[model] kv_heads",
-          fmt::format("a divisor of heads, {}", c.heads), fmt::format("{}", c.kv_heads));
-  require(llama || c.kv_heads == c.heads, "[model] kv_heads", "as many as heads in a gpt2",
-          fmt::format("{}", c.kv_heads), "use --model llama for grouped heads");
-  require(!llama || c.width / c.heads % 2 == 0, "[model] heads",
-          "an even width per head for rotary positions", fmt::format("{}", c.width / c.heads));
+  if (!c.model.architecture.empty()) return;  // its own checks apply
+  const bool llama = c.model.family == ModelFamily::llama;
+  require(c.model.width % c.model.heads == 0, "[model] heads",
+          fmt::format("a divisor of the width {}", c.model.width),
+          fmt::format("{}", c.model.heads));
+  require(c.model.heads % c.model.kv_heads == 0, "[model] kv_heads",
+          fmt::format("a divisor of heads, {}", c.model.heads),
+          fmt::format("{}", c.model.kv_heads));
+  require(llama || c.model.kv_heads == c.model.heads, "[model] kv_heads",
+          "as many as heads in a gpt2", fmt::format("{}", c.model.kv_heads),
+          "use --model llama for grouped heads");
+  require(!llama || c.model.width / c.model.heads % 2 == 0, "[model] heads",
+          "an even width per head for rotary positions",
+          fmt::format("{}", c.model.width / c.model.heads));
 }
 
 // Takes the vocabulary of a tokenizer's file unless it is given, and checks that it suffices.
 void complete_vocab(Config& c, bool given) {
-  const bool token_file = data::are_token_files(c.data),
-             bytes = c.tokenizer == data::byte_tokenizer;
+  const bool token_file = data::are_token_files(c.data.source),
+             bytes = c.data.tokenizer == data::byte_tokenizer;
   if (bytes && token_file) return;
-  const int64_t ids = data::open_tokenizer(c.tokenizer)->vocab();
-  if (!bytes && !given) c.vocab = ids;
-  require(c.vocab >= ids, "[model] vocab",
-          fmt::format("at least {} for the tokenizer '{}'", ids, c.tokenizer),
-          fmt::format("{}", c.vocab));
+  const int64_t ids = data::open_tokenizer(c.data.tokenizer)->vocab();
+  if (!bytes && !given) c.model.vocab = ids;
+  require(c.model.vocab >= ids, "[model] vocab",
+          fmt::format("at least {} for the tokenizer '{}'", ids, c.data.tokenizer),
+          fmt::format("{}", c.model.vocab));
   const bool byte_text = bytes && !token_file;
-  require(c.init_from.empty() || !byte_text || c.vocab == data::byte_vocabulary, "--data",
-          fmt::format("a token file (.bin) of the {} ids that {} knows", c.vocab, c.init_from),
-          fmt::format("{} by bytes, {} ids", c.data, data::byte_vocabulary),
+  require(c.model.init_from.empty() || !byte_text || c.model.vocab == data::byte_vocabulary,
+          "--data",
+          fmt::format("a token file (.bin) of the {} ids that {} knows", c.model.vocab,
+                      c.model.init_from),
+          fmt::format("{} by bytes, {} ids", c.data.source, data::byte_vocabulary),
           "make it with the model's own tokenizer, or start from a model of bytes");
 }
 
 void check_precision(const Config& c) {
-  const bool low = uses_autocast(c.precision);
-  require(low || c.params == ParameterStorage::autocast, "[precision] params",
-          fmt::format("'autocast' with precision {}", name(c.precision)),
-          fmt::format("'{}'", name(c.params)), "masters go with bf16, fp16 and fp8");
-  require(c.params != ParameterStorage::split || c.precision != Precision::fp16,
+  const bool low = uses_autocast(c.precision.matmul);
+  require(low || c.precision.params == ParameterStorage::autocast, "[precision] params",
+          fmt::format("'autocast' with precision {}", name(c.precision.matmul)),
+          fmt::format("'{}'", name(c.precision.params)), "masters go with bf16, fp16 and fp8");
+  require(c.precision.params != ParameterStorage::split || c.precision.matmul != Precision::fp16,
           "[precision] params", "'autocast' or 'masters' with precision fp16", "'split'",
           "the upper bits of an f32 number are a bf16 number, not an f16 one");
-  const bool in_bf16 = c.precision == Precision::bf16 || c.precision == Precision::quantized;
-  require(c.gradients == DType::f32 || (in_bf16 && c.params != ParameterStorage::autocast),
+  const bool in_bf16 =
+      c.precision.matmul == Precision::bf16 || c.precision.matmul == Precision::quantized;
+  require(c.precision.gradients == DType::f32 ||
+              (in_bf16 && c.precision.params != ParameterStorage::autocast),
           "[precision] gradients",
-          fmt::format("'f32' with precision {} and params {}", name(c.precision), name(c.params)),
+          fmt::format("'f32' with precision {} and params {}", name(c.precision.matmul),
+                      name(c.precision.params)),
           "'bf16'", "bf16 gradients go with bf16 parameters: params 'masters' or 'split'");
-  require(c.gradients == DType::f32 || c.accumulate == 1, "[precision] gradients",
+  require(c.precision.gradients == DType::f32 || c.train.accumulate == 1, "[precision] gradients",
           "'f32' with accumulate above 1", "'bf16'",
           "sums of micro-batches' gradients would be rounded to bf16, too");
-  require(low || c.residual.value_or(DType::f32) == DType::f32, "[precision] residual",
-          fmt::format("'auto' or 'f32' with precision {}", name(c.precision)),
-          fmt::format("'{}'", name_in(residual_names, c.residual)));
-  require(c.precision == Precision::quantized || (!c.auto_precision && c.precision_plan.empty()),
+  require(low || c.precision.residual.value_or(DType::f32) == DType::f32, "[precision] residual",
+          fmt::format("'auto' or 'f32' with precision {}", name(c.precision.matmul)),
+          fmt::format("'{}'", name_in(residual_names, c.precision.residual)));
+  require(c.precision.matmul == Precision::quantized ||
+              (!c.precision.automatic && c.precision.plan.empty()),
           "[precision] auto_precision, precision_plan", "precision 'fp8' beside them",
-          fmt::format("'{}'", name(c.precision)));
-  require(c.recipe.skip_first + c.recipe.skip_last <= c.layers,
+          fmt::format("'{}'", name(c.precision.matmul)));
+  require(c.precision.recipe.skip_first + c.precision.recipe.skip_last <= c.model.layers,
           "[precision] recipe: skip_first, skip_last",
-          fmt::format("together at most the {} layers", c.layers),
-          fmt::format("{}", c.recipe.skip_first + c.recipe.skip_last));
+          fmt::format("together at most the {} layers", c.model.layers),
+          fmt::format("{}", c.precision.recipe.skip_first + c.precision.recipe.skip_last));
 }
 
 void check_dist(const Config& c) {
-  require(c.order == ranks::ReduceOrder::fixed || c.reduce_dtype == DType::f32, "[ranks] order",
-          "'fixed' with a 16-bit reduce_dtype", "'any'");
+  require(c.ranks.order == ranks::ReduceOrder::fixed || c.ranks.reduce_dtype == DType::f32,
+          "[ranks] order", "'fixed' with a 16-bit reduce_dtype", "'any'");
 }
 
 void check_lora(const Config& c) {
-  if (c.lora_rank == 0) {
-    require(c.lora_adapter.empty(), "[lora] adapter", "a rank above 0 beside it", "rank 0");
+  if (c.lora.rank == 0) {
+    require(c.lora.adapter.empty(), "[lora] adapter", "a rank above 0 beside it", "rank 0");
     return;
   }
-  require(!c.init_from.empty(), "[lora] rank", "--init-from with the model to adapt", "none");
-  require(!c.lora_targets.empty(), "[lora] targets", "at least one linear layer", "none");
-  require(c.freeze.empty(), "[train] freeze",
+  require(!c.model.init_from.empty(), "[lora] rank", "--init-from with the model to adapt", "none");
+  require(!c.lora.targets.empty(), "[lora] targets", "at least one linear layer", "none");
+  require(c.train.freeze.empty(), "[train] freeze",
           "no patterns beside [lora], which freezes all weights",
-          fmt::format("{}", c.freeze.size()));
+          fmt::format("{}", c.train.freeze.size()));
 }
 
 }  // namespace
 
 void apply_preset(Config& config) {
   for (const PresetValues& values : presets) {
-    if (values.preset != config.preset) continue;
-    config.model = values.model;
-    config.layers = values.layers;
-    config.width = values.width;
-    config.heads = values.heads;
-    config.kv_heads = 0;
-    config.hidden = values.hidden;
-    config.context = values.context;
-    config.vocab = values.vocab;
-    config.batch = values.batch;
-    config.steps = values.steps;
-    config.lr = values.lr;
+    if (values.preset != config.model.preset) continue;
+    config.model.family = values.model;
+    config.model.layers = values.layers;
+    config.model.width = values.width;
+    config.model.heads = values.heads;
+    config.model.kv_heads = 0;
+    config.model.hidden = values.hidden;
+    config.model.context = values.context;
+    config.model.vocab = values.vocab;
+    config.train.batch = values.batch;
+    config.train.steps = values.steps;
+    config.train.lr = values.lr;
   }
 }
 
 void apply_fine_tuning(Config& config) {
-  config.steps = fine_tuning_steps;
-  config.lr = config.lora_rank > 0 ? lora_lr : fine_tuning_lr;
+  config.train.steps = fine_tuning_steps;
+  config.train.lr = config.lora.rank > 0 ? lora_lr : fine_tuning_lr;
 }
 
 void apply_init_from(Config& config) {
-  const std::filesystem::path folder = io::model_folder(config.init_from, "--init-from");
+  const std::filesystem::path folder = io::model_folder(config.model.init_from, "--init-from");
   // No program reads an adapter of an adapter.
-  require(config.lora_rank == 0 || !io::is_adapter(folder), "--init-from",
+  require(config.lora.rank == 0 || !io::is_adapter(folder), "--init-from",
           "a model with weights of its own to adapt",
           fmt::format("an adapter, {}", folder.string()),
           fmt::format("continue it with --lora-adapter {0}, or merge it first: binade export {0} "
@@ -169,74 +179,78 @@ void apply_init_from(Config& config) {
                       folder.string()));
   const nn::LanguageModelConfig model = io::read_config(io::config_file(folder));
   if (data::find_tokenizer(folder)) {
-    config.tokenizer = folder.string();
+    config.data.tokenizer = folder.string();
   } else if (io::is_adapter(folder) && data::find_tokenizer(io::adapter_base(folder))) {
-    config.tokenizer = io::adapter_base(folder).string();
+    config.data.tokenizer = io::adapter_base(folder).string();
   }
-  config.architecture = io::config_json(model);
-  config.model = model.norm == nn::NormKind::rms ? ModelFamily::llama : ModelFamily::gpt2;
-  config.layers = model.layers;
-  config.width = model.width;
-  config.heads = model.heads;
-  config.kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
-  config.hidden = model.hidden;
-  config.context = model.context;
-  config.vocab = model.vocab;
-  config.tied_head = model.tied_head;
-  config.norm_eps = model.eps;
-  config.rope_theta = model.rope_theta;
+  config.model.architecture = io::config_json(model);
+  config.model.family = model.norm == nn::NormKind::rms ? ModelFamily::llama : ModelFamily::gpt2;
+  config.model.layers = model.layers;
+  config.model.width = model.width;
+  config.model.heads = model.heads;
+  config.model.kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
+  config.model.hidden = model.hidden;
+  config.model.context = model.context;
+  config.model.vocab = model.vocab;
+  config.model.tied_head = model.tied_head;
+  config.model.norm_eps = model.eps;
+  config.model.rope_theta = model.rope_theta;
 }
 
 void apply_adapter(Config& config) {
-  const io::AdapterConfig adapter = io::read_adapter_config(config.lora_adapter);
+  const io::AdapterConfig adapter = io::read_adapter_config(config.lora.adapter);
   require(
       adapter.scaled_alike, "[lora] adapter", "one whose updates are scaled by alpha / rank",
       "use_rslora or alpha_pattern",
-      fmt::format("merge it and train a new one: binade export {} MERGED", config.lora_adapter));
-  config.lora_rank = adapter.lora.rank;
-  config.lora_alpha = adapter.lora.alpha;
-  config.lora_dropout = adapter.lora.dropout;
-  config.lora_targets = adapter.lora.targets;
-  if (config.init_from.empty()) config.init_from = io::adapter_base(config.lora_adapter).string();
+      fmt::format("merge it and train a new one: binade export {} MERGED", config.lora.adapter));
+  config.lora.rank = adapter.lora.rank;
+  config.lora.alpha = adapter.lora.alpha;
+  config.lora.dropout = adapter.lora.dropout;
+  config.lora.targets = adapter.lora.targets;
+  if (config.model.init_from.empty())
+    config.model.init_from = io::adapter_base(config.lora.adapter).string();
 }
 
 void choose_params(Config& config) {
   const bool in_bf16 =
-      config.precision == Precision::bf16 || config.precision == Precision::quantized;
-  if (config.lora_rank > 0 && in_bf16) config.params = ParameterStorage::masters;
+      config.precision.matmul == Precision::bf16 || config.precision.matmul == Precision::quantized;
+  if (config.lora.rank > 0 && in_bf16) config.precision.params = ParameterStorage::masters;
 }
 
 Config with_precision(Config config, Precision precision) {
-  config.precision = precision;
+  config.precision.matmul = precision;
   if (!uses_autocast(precision)) {
-    config.params = ParameterStorage::autocast;
-    config.residual = {};
+    config.precision.params = ParameterStorage::autocast;
+    config.precision.residual = {};
   }
-  if (precision == Precision::fp16 && config.params == ParameterStorage::split)
-    config.params = ParameterStorage::masters;
-  if (!uses_autocast(precision) || precision == Precision::fp16) config.gradients = DType::f32;
+  if (precision == Precision::fp16 && config.precision.params == ParameterStorage::split)
+    config.precision.params = ParameterStorage::masters;
+  if (!uses_autocast(precision) || precision == Precision::fp16)
+    config.precision.gradients = DType::f32;
   if (precision != Precision::quantized) {
-    config.auto_precision = false;
-    config.precision_plan.clear();
+    config.precision.automatic = false;
+    config.precision.plan.clear();
   }
   return config;
 }
 
 void complete(Config& config, bool vocab_given) {
   complete_vocab(config, vocab_given);
-  if (config.kv_heads == 0) config.kv_heads = config.heads;
+  if (config.model.kv_heads == 0) config.model.kv_heads = config.model.heads;
   // Llama's MLP has three matrices and GPT-2's two, so two thirds of the width give the same size;
   // rounded up to a multiple of 64, which matmul kernels like.
-  if (config.hidden == 0)
-    config.hidden =
-        config.model == ModelFamily::llama ? round_up(config.width * 8 / 3, 64) : 4 * config.width;
-  config.device = device_of(config);
-  if (config.warmup < 0) config.warmup = default_warmup(config.steps);
-  require(config.warmup <= config.steps, "[train] warmup",
-          fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));
-  require(!config.resume || !config.out.empty(), "--resume",
+  if (config.model.hidden == 0)
+    config.model.hidden = config.model.family == ModelFamily::llama
+                              ? round_up(config.model.width * 8 / 3, 64)
+                              : 4 * config.model.width;
+  config.train.device = device_of(config);
+  if (config.train.warmup < 0) config.train.warmup = default_warmup(config.train.steps);
+  require(config.train.warmup <= config.train.steps, "[train] warmup",
+          fmt::format("at most the {} steps", config.train.steps),
+          fmt::format("{}", config.train.warmup));
+  require(!config.run.resume || !config.run.out.empty(), "--resume",
           "--out with the folder of the run to continue", "none");
-  if (config.patience > 0) config.keep_best = true;
+  if (config.run.patience > 0) config.run.keep_best = true;
   check_model(config);
   check_precision(config);
   check_lora(config);

@@ -15,7 +15,7 @@ void apply_fine_tuning(Config& config);
 // config.init_from: a model's folder or a run's.
 void apply_init_from(Config& config);
 
-// Sets the options of adapters to those of config.lora_adapter, and init_from to its base unless it
+// Sets the options of adapters to those of config.lora.adapter, and init_from to its base unless it
 // is given.
 void apply_adapter(Config& config);
 

@@ -20,22 +20,22 @@ struct Conditional {
   std::string_view condition;
 };
 
-bool is_llama(const Config& c) { return c.model == ModelFamily::llama; }
-bool has_recipe(const Config& c) { return c.precision == Precision::quantized; }
-bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
+bool is_llama(const Config& c) { return c.model.family == ModelFamily::llama; }
+bool has_recipe(const Config& c) { return c.precision.matmul == Precision::quantized; }
+bool is_fp16(const Config& c) { return c.precision.matmul == Precision::fp16; }
 // A folder's model may have SwiGLU, too.
-bool has_swiglu(const Config& c) { return is_llama(c) || !c.init_from.empty(); }
+bool has_swiglu(const Config& c) { return is_llama(c) || !c.model.init_from.empty(); }
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
-bool chooses_activations(const Config& c) { return !c.activations; }
-bool has_lora(const Config& c) { return c.lora_rank > 0; }
+bool chooses_activations(const Config& c) { return !c.train.activations; }
+bool has_lora(const Config& c) { return c.lora.rank > 0; }
 // Muon leaves some parameters to AdamW.
 bool takes_option(const Config& c, std::string_view option) {
-  const bool is_muon = c.optimizer == OptimizerKind::muon;
-  return optim::describe(is_muon ? OptimizerKind::adamw : c.optimizer).takes(option);
+  const bool is_muon = c.train.optimizer == OptimizerKind::muon;
+  return optim::describe(is_muon ? OptimizerKind::adamw : c.train.optimizer).takes(option);
 }
 bool takes_moments(const Config& c) { return takes_option(c, "moments"); }
 bool takes_betas(const Config& c) { return takes_option(c, "betas"); }
-bool starts_anew(const Config& c) { return c.init_from.empty(); }
+bool starts_anew(const Config& c) { return c.model.init_from.empty(); }
 
 constexpr Conditional conditionals[] = {
     {"preset", starts_anew, "with --init-from"},
@@ -59,12 +59,13 @@ void add_recipes(std::span<const Config> configs, std::vector<std::string>& resu
     return std::all_of(configs.begin(), configs.end(), is_idle);
   };
   if (all([](const Config& c) {
-        return has_recipe(c) && c.recipe.tensors[amp::Role::hidden] &&
-               !(has_swiglu(c) && c.recipe.matmuls.all());
+        return has_recipe(c) && c.precision.recipe.tensors[amp::Role::hidden] &&
+               !(has_swiglu(c) && c.precision.recipe.matmuls.all());
       }))
     result.push_back("--recipe: hidden has no effect without SwiGLU and all three matmuls");
   if (all([](const Config& c) {
-        return has_recipe(c) && c.recipe.tensors[amp::Role::head_input] && !c.recipe.matmuls.all();
+        return has_recipe(c) && c.precision.recipe.tensors[amp::Role::head_input] &&
+               !c.precision.recipe.matmuls.all();
       }))
     result.push_back("--recipe: head has no effect without all three matmuls");
 }
@@ -73,19 +74,19 @@ void add_recipes(std::span<const Config> configs, std::vector<std::string>& resu
 void add_vocabulary(const Config& config, std::vector<std::string>& result) {
   constexpr int64_t too_many = 2;  // times the ids that occur
   const bool by_bytes =
-      config.tokenizer == data::byte_tokenizer && !data::are_token_files(config.data);
-  if (!by_bytes || config.vocab < too_many * data::byte_vocabulary) return;
+      config.data.tokenizer == data::byte_tokenizer && !data::are_token_files(config.data.source);
+  if (!by_bytes || config.model.vocab < too_many * data::byte_vocabulary) return;
   result.push_back(
       fmt::format("the model has {} token ids, but its text is read by bytes, of which there are "
                   "{}; give --tokenizer a file or folder, or --vocab {}",
-                  grouped(config.vocab), data::byte_vocabulary, data::byte_vocabulary));
+                  grouped(config.model.vocab), data::byte_vocabulary, data::byte_vocabulary));
 }
 
 // What was passed over in the run to start from.
 void add_initial_model(const Config& config, std::vector<std::string>& result) {
-  if (config.init_from.empty()) return;
+  if (config.model.init_from.empty()) return;
   try {
-    for (std::string& note : io::choose_model(config.init_from, "--init-from").notes)
+    for (std::string& note : io::choose_model(config.model.init_from, "--init-from").notes)
       result.push_back(std::move(note));
   } catch (const Error&) {  // a resumed run may do without it; others report what is wrong
   }

@@ -28,7 +28,7 @@ constexpr const char* baselines_page_file = "baselines.html";
 
 template <class F>
 Series series(std::string name, const RunSummary& run, F&& value) {
-  Series result{std::move(name), {}, format_style(train::name(run.config.precision))};
+  Series result{std::move(name), {}, format_style(train::name(run.config.precision.matmul))};
   for (const Record& record : run.records) {
     if (record.step > 0)
       result.points.emplace_back(static_cast<double>(record.step), value(record));
@@ -92,12 +92,13 @@ std::string name_of(const amp::Recipe& recipe) {
 
 // The moves of auto_precision.
 std::string move_table(const RunSummary& run) {
-  if (!run.config.auto_precision) return "";
+  if (!run.config.precision.automatic) return "";
   if (run.moves.layers.empty())
     return "<h2>Precision of layers</h2>\n<p>No layer moved: the recipe harmed none.</p>\n";
   Table table{.header = {"step", "layer", "forward", "dgrad", "wgrad", "lost by the run's recipe"}};
   for (const Promotion& move : run.moves.layers) {
-    const std::string recipe = escaped(name_of(move.moved_to.value_or(run.config.recipe)));
+    const std::string recipe =
+        escaped(name_of(move.moved_to.value_or(run.config.precision.recipe)));
     const auto precision = [&recipe](bool in_bf16) { return in_bf16 ? "bf16" : recipe; };
     table.rows.push_back({std::to_string(move.step), escaped(move.module), precision(move.forward),
                           precision(move.dgrad), precision(move.wgrad),
@@ -108,7 +109,7 @@ std::string move_table(const RunSummary& run) {
 
 // A run with auto_precision beside bf16 and plain FP8.
 std::string baseline_section(const RunSummary& run) {
-  if (!run.config.auto_precision) return "";
+  if (!run.config.precision.automatic) return "";
   const std::string heading = "<h2>Against bf16 and plain FP8</h2>\n";
   if (run.baselines.empty())
     return heading + fmt::format(
@@ -128,7 +129,7 @@ std::string tiles(const RunSummary& run) {
   const double speed = run.mean_tokens_per_second();
   std::string html = "<dl>\n" + validation_tiles(run) +
                      tile("Training loss", fmt::format("{:.4f}", last.loss), "at the last step");
-  html += tile("Steps", grouped(last.step), fmt::format("of {}", grouped(run.config.steps)));
+  html += tile("Steps", grouped(last.step), fmt::format("of {}", grouped(run.config.train.steps)));
   html += tile("Time", time_text(last.seconds));
   html += tile("Tokens per second", grouped(std::llround(speed)),
                run.full_speed > 0 ? fmt::format("{:.0f}% of peak", 100 * speed / run.full_speed)
@@ -166,7 +167,7 @@ std::string memory_chart(const RunSummary& run) {
     const int64_t bytes = run.memory.at_peak[static_cast<size_t>(i)];
     bars.push_back({std::string(memory::name(static_cast<memory::Category>(i))),
                     static_cast<double>(bytes), bytes_text(bytes),
-                    format_style(name(run.config.precision))});
+                    format_style(name(run.config.precision.matmul))});
   }
   return bar_chart("Memory at its peak, by category", bars);
 }
@@ -175,7 +176,7 @@ std::string charts(const RunSummary& run) {
   std::string html = loss_chart(run) + gradient_norm_chart(run);
   html += line_chart({"Learning rate", "step", "learning rate"},
                      {series("learning rate", run, [](const Record& x) { return x.lr; })});
-  if (run.config.precision == Precision::fp16) {
+  if (run.config.precision.matmul == Precision::fp16) {
     html +=
         line_chart({"Loss scale", "step", "log2 of the scale"},
                    {series("loss scale", run, [](const Record& x) { return std::log2(x.scale); })});
@@ -190,12 +191,12 @@ std::string charts(const RunSummary& run) {
 std::string family_name(const Config& config) {
   const std::string family = model_config(config).family;
   if (!family.empty() && family != "llama" && family != "gpt2") return family;
-  return config.model == ModelFamily::llama ? "Llama" : "GPT-2";
+  return config.model.family == ModelFamily::llama ? "Llama" : "GPT-2";
 }
 
 std::string run_title(const RunSummary& run) {
-  return fmt::format("{} in {}, {} parameters", family_name(run.config), name(run.config.precision),
-                     grouped(run.parameters));
+  return fmt::format("{} in {}, {} parameters", family_name(run.config),
+                     name(run.config.precision.matmul), grouped(run.parameters));
 }
 
 std::string run_facts(const RunSummary& run) {
@@ -212,14 +213,14 @@ Provenance provenance(const Config& config, const std::string& command) {
   const std::string own = command_line();
   return {.date = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))),
           .version = version(),
-          .command = config.resume && !command.empty() ? command : own,
-          .resumed_by = config.resume && command != own ? own : "",
+          .command = config.run.resume && !command.empty() ? command : own,
+          .resumed_by = config.run.resume && command != own ? own : "",
           .machine = machine_name(device_of(config))};
 }
 
 double RunSummary::tokens_at(const Record& record) const {
-  return static_cast<double>(
-      record.tokens.value_or(record.step * config.accumulate * config.batch * config.context));
+  return static_cast<double>(record.tokens.value_or(record.step * config.train.accumulate *
+                                                    config.train.batch * config.model.context));
 }
 
 double RunSummary::mean_tokens_per_second() const {
@@ -237,8 +238,9 @@ std::string report_html(const RunSummary& run) {
   std::string html = fmt::format(
       "<p>{} layer{}, width {}, {} head{}, context {}; trained on {} with batches of {} x {} "
       "sequences.</p>\n",
-      c.layers, c.layers == 1 ? "" : "s", c.width, c.heads, c.heads == 1 ? "" : "s", c.context,
-      escaped(c.data), c.accumulate, c.batch);
+      c.model.layers, c.model.layers == 1 ? "" : "s", c.model.width, c.model.heads,
+      c.model.heads == 1 ? "" : "s", c.model.context, escaped(c.data.source), c.train.accumulate,
+      c.train.batch);
   html += run_facts(run);
   html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.layers.steps.empty())

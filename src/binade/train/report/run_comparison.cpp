@@ -36,7 +36,7 @@ bool steps_are_alike(const std::vector<RunSummary>& runs) {
 bool tokens_are_alike(const std::vector<RunSummary>& runs) {
   return std::all_of(runs.begin(), runs.end(), [&runs](const RunSummary& run) {
     return run.bytes_per_token == runs[0].bytes_per_token &&
-           run.config.vocab == runs[0].config.vocab;
+           run.config.model.vocab == runs[0].config.model.vocab;
   });
 }
 
@@ -62,10 +62,10 @@ std::vector<Style> styles(const std::vector<RunSummary>& runs) {
   std::vector<Style> result;
   for (size_t i = 0; i < runs.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (runs[i].config.precision == runs[j].config.precision)
+      if (runs[i].config.precision.matmul == runs[j].config.precision.matmul)
         return std::vector<Style>(runs.size());
     }
-    result.push_back(format_style(name(runs[i].config.precision)));
+    result.push_back(format_style(name(runs[i].config.precision.matmul)));
   }
   return result;
 }
@@ -145,7 +145,7 @@ double last_validation(const RunSummary& run) {
 
 constexpr Column columns[] = {
     {"run", [](const RunSummary& r) { return r.name; }},
-    {"precision", [](const RunSummary& r) { return std::string(name(r.config.precision)); }},
+    {"precision", [](const RunSummary& r) { return std::string(name(r.config.precision.matmul)); }},
     {"parameters", [](const RunSummary& r) { return grouped(r.parameters); }},
     {"steps", [](const RunSummary& r) { return grouped(r.records.back().step); }},
     {"validation loss",
@@ -195,18 +195,18 @@ std::vector<RunSummary> with_baselines(const RunSummary& run) {
 
 // The header, then a row per run; the loss is relative to that of bf16.
 std::vector<std::vector<std::string>> baseline_rows(const RunSummary& run) {
-  const auto bf16 =
-      std::find_if(run.baselines.begin(), run.baselines.end(),
-                   [](const RunSummary& one) { return one.config.precision == Precision::bf16; });
+  const auto bf16 = std::find_if(
+      run.baselines.begin(), run.baselines.end(),
+      [](const RunSummary& one) { return one.config.precision.matmul == Precision::bf16; });
   const double reference = bf16 == run.baselines.end() ? nothing : last_validation(*bf16);
   std::vector<std::vector<std::string>> rows = {
       {"run", "validation loss", "to bf16", "steps", "tokens/s", "peak memory"}};
   for (const RunSummary& one : with_baselines(run)) {
     const double loss = last_validation(one), speed = one.mean_tokens_per_second();
     rows.push_back({one.name, std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "not finite",
-                    one.config.precision == Precision::bf16 ? ""
-                    : std::isfinite(loss / reference)       ? signed_percent(loss / reference - 1)
-                                                            : "–",
+                    one.config.precision.matmul == Precision::bf16 ? ""
+                    : std::isfinite(loss / reference) ? signed_percent(loss / reference - 1)
+                                                      : "–",
                     grouped(one.records.back().step),
                     speed > 0 ? grouped(std::llround(speed)) : "–",
                     bytes_text(one.records.back().memory)});

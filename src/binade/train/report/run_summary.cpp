@@ -136,12 +136,12 @@ RunSummary read_run(const io::Path& given) {
   const io::Path plan = folder / "precision_plan.json";
   for (const io::Path& file : {plan, folder / file_name})
     file.require(io::EntryKind::file, reader);  // a link is no damage
-  if (run.config.auto_precision && plan.exists())
+  if (run.config.precision.automatic && plan.exists())
     or_warn(run, [&] { run.moves = read_precision_plan(plan); });
   for (const char* precision : baseline_precisions) {
     const io::Path baseline = baseline_folder(folder, precision);
     baseline.require(io::EntryKind::folder, reader);
-    if (!run.config.auto_precision || !(baseline / file_name).exists()) continue;
+    if (!run.config.precision.automatic || !(baseline / file_name).exists()) continue;
     run.baselines.push_back(read_run(baseline));
     run.baselines.back().name = precision;
   }
