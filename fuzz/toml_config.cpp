@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "binade/base/error.h"
-#include "binade/train/config/config.h"
+#include "binade/train/config/keys.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 

@@ -1,7 +1,7 @@
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/plan.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/device_memory.h"
+#include "binade/train/memory/device_memory.h"
 #include "bindings.h"
 
 namespace binade::python {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "binade/lab/doctor.h"
+#include "binade/train/config/keys.h"
 #include "binade/train/signals.h"
 #include "bindings.h"
 

@@ -16,9 +16,9 @@ const std::vector<std::string> about_devices = {
     "optim/optimizer.cpp",
     "train/config/component_options.cpp",  // whether the machine has it, and the same optimizers
     "train/config/component_options.cpp",
-    "train/config/warnings.cpp",  // options without effect
-    "train/device_memory.cpp",    // bytes of a GPU
-    "train/device_memory.cpp",
+    "train/config/warnings.cpp",       // options without effect
+    "train/memory/device_memory.cpp",  // bytes of a GPU
+    "train/memory/device_memory.cpp",
     "train/machine.cpp",  // names and peak rates
     "train/machine.cpp",
     "train/machine.cpp",

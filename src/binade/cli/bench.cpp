@@ -16,6 +16,7 @@
 #include "binade/cli/keys.h"
 #include "binade/cli/values.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/keys.h"
 #include "binade/train/config/warnings.h"
 
 namespace binade::cli {

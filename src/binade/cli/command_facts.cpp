@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "binade/train/config/config.h"
+#include "binade/train/config/keys.h"
 
 namespace binade::cli {
 namespace {

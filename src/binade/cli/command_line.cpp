@@ -13,6 +13,7 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/train/config/aliases.h"
+#include "binade/train/config/keys.h"
 
 namespace binade::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include "binade/cli/values.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/keys.h"
 #include "binade/train/resume_check.h"
 #include "binade/train/resume_settings.h"
 #include "binade/train/run_folder.h"

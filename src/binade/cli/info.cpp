@@ -11,8 +11,8 @@
 #include "binade/base/parallel.h"
 #include "binade/cli/commands.h"
 #include "binade/ranks/communicator.h"
-#include "binade/train/device_memory.h"
 #include "binade/train/machine.h"
+#include "binade/train/memory/device_memory.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {

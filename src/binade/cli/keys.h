@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "binade/train/config/config.h"
+#include "binade/train/config/keys.h"
 
 namespace binade::cli {
 

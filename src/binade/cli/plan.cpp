@@ -19,7 +19,7 @@
 #include "binade/cli/values.h"
 #include "binade/lab/rank_plan.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/device_memory.h"
+#include "binade/train/memory/device_memory.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {

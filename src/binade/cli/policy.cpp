@@ -10,7 +10,7 @@
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 
 namespace binade::cli {
 namespace {

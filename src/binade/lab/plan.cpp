@@ -21,7 +21,7 @@
 #include "binade/lab/step_time.h"
 #include "binade/optim/catalog.h"
 #include "binade/train/config/presets.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 #include "binade/train/progress.h"
 
 namespace binade::lab {

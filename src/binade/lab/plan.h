@@ -10,7 +10,7 @@
 #include "binade/tensor/memory.h"
 #include "binade/train/config/config.h"
 
-// The memory and time a run will need, before anything is allocated (train/forecast.h).
+// The memory and time a run will need, before anything is allocated (train/memory/forecast.h).
 namespace binade::lab {
 
 // Ops by how close they come to the roofline; loss: the head's matmul with the cross entropy.

@@ -17,7 +17,7 @@
 #include "binade/ranks/partition.h"
 #include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 #include "binade/train/progress.h"
 
 namespace binade::lab {

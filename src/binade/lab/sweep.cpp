@@ -14,7 +14,7 @@
 #include "binade/data/tokenizer.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/presets.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 
 namespace binade::lab {
 namespace {

@@ -15,7 +15,7 @@
 #include "binade/backend/gpu.h"
 #include "binade/data/documents.h"
 #include "binade/io/file.h"
-#include "binade/train/config/config.h"
+#include "binade/train/config/keys.h"
 
 namespace binade::train {
 namespace {

@@ -8,6 +8,7 @@
 #include "binade/amp/recipe/text.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
+#include "binade/train/config/keys.h"
 #include "binade/train/config/presets.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"

@@ -1,5 +1,7 @@
 #include "binade/train/config/numbers.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 
@@ -25,5 +27,10 @@ std::optional<int64_t> parse_whole(std::string_view text) {
 }
 
 std::optional<double> parse_real(std::string_view text) { return parse_number<double>(text); }
+
+std::string real_text(double number) {
+  const std::string text = fmt::format("{}", number);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
 
 }  // namespace binade::train

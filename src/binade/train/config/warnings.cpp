@@ -9,6 +9,7 @@
 #include "binade/data/mixture.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/keys.h"
 
 namespace binade::train {
 namespace {

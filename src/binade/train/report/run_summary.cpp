@@ -9,7 +9,7 @@
 #include "binade/io/checksum.h"
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 #include "binade/train/resume_settings.h"
 
 namespace binade::train {

@@ -1,4 +1,4 @@
-#include "binade/train/device_memory.h"
+#include "binade/train/memory/device_memory.h"
 
 #include <unistd.h>
 

@@ -1,11 +1,10 @@
+#include "binade/train/config/keys.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "binade/train/config/config.h"
-
-// The table of keys.
 namespace binade::train {
 namespace {
 

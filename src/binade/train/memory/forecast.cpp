@@ -1,4 +1,4 @@
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 
 #include "binade/backend/capabilities.h"
 #include "binade/ops/loss/loss.h"

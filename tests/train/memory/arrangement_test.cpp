@@ -1,10 +1,10 @@
-#include "binade/train/arrangement.h"
+#include "binade/train/memory/arrangement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "binade/tensor/memory.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/forecast.h"
 #include "binade/train/trainer.h"
 #include "support/values.h"
 #include "train/small_run.h"

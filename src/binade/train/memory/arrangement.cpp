@@ -1,4 +1,4 @@
-#include "binade/train/arrangement.h"
+#include "binade/train/memory/arrangement.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/device_memory.h"
-#include "binade/train/forecast.h"
+#include "binade/train/memory/device_memory.h"
+#include "binade/train/memory/forecast.h"
 #include "binade/train/progress.h"
 
 namespace binade::train {
