@@ -81,6 +81,14 @@ TEST_F(Baselines, OnesThatDivergeAreCompared) {
   EXPECT_THAT(testing::content_of(run_.report), HasSubstr("to bf16"));
 }
 
+TEST_F(Baselines, AreAnnouncedAndTrainedOnce) {
+  EXPECT_FALSE(train_baselines().has_value());
+  EXPECT_EQ(log_, "baseline bf16:\nbaseline fp8:\n");
+  log_.clear();
+  EXPECT_FALSE(train_baselines().has_value());
+  EXPECT_EQ(log_, "");
+}
+
 TEST_F(Baselines, AnotherErrorIsNotAResult) {
   config_.train.steps = 4;
   config_.run.checkpoint_every = 2;

@@ -7,16 +7,26 @@
 #include <cmath>
 #include <ctime>
 
-// The measurements of each experiment must support its conclusion.
+#include "io/temporary_folder.h"
+#include "support/approved_text.h"
+
+// The measurements of each experiment must support its conclusion, and its text say them.
 namespace binade::lab {
 namespace {
 
 using ::testing::HasSubstr;
 
+// `approved`: the file of its text in tests/golden/lab; none if it is about time. `tolerance`: of
+// its numbers, larger if rounding grows with the steps.
 template <class F>
-auto run(F experiment) {
+auto run(F experiment, const std::string& approved = "", double tolerance = 0.03) {
   ExperimentReport report;
   auto result = experiment(report);
+  if (!approved.empty()) {
+    const std::string text = testing::content_of(testing::golden("lab/" + approved + ".txt"));
+    EXPECT_EQ(test::difference_from_approved(report.text(), text, tolerance), "") << "all of it:\n"
+                                                                                  << report.text();
+  }
   EXPECT_THAT(report.text(), HasSubstr("Conclusion:"));
   EXPECT_THAT(report.html(), HasSubstr("class=\"conclusion\""));
   if (report.html().find("<svg") != std::string::npos) {
@@ -26,7 +36,7 @@ auto run(F experiment) {
 }
 
 TEST(Experiments, Formats) {
-  const FormatsResult result = run(formats_experiment);
+  const FormatsResult result = run(formats_experiment, "formats");
   const auto of = [&](const std::string& name) {
     return *std::find_if(result.formats.begin(), result.formats.end(),
                          [&](const auto& one) { return one.name == name; });
@@ -51,7 +61,7 @@ TEST(Experiments, Formats) {
 }
 
 TEST(Experiments, Underflow) {
-  const UnderflowResult result = run(underflow_experiment);
+  const UnderflowResult result = run(underflow_experiment, "underflow");
   EXPECT_GT(result.at_1e9, 0.99);
   EXPECT_LT(result.at_1e6, 0.1);
   EXPECT_GT(result.at_1e7, result.at_1e6);
@@ -60,7 +70,7 @@ TEST(Experiments, Underflow) {
 }
 
 TEST(Experiments, LossScaling) {
-  const LossScalingResult result = run(loss_scaling_experiment);
+  const LossScalingResult result = run(loss_scaling_experiment, "loss-scaling");
   EXPECT_GT(result.f16, 0.99 * result.start);
   EXPECT_LT(result.f32, 0.2 * result.start);
   EXPECT_NEAR(result.f16_scaled, result.f32, 0.05 * result.f32);
@@ -70,7 +80,7 @@ TEST(Experiments, LossScaling) {
 }
 
 TEST(Experiments, LowScale) {
-  const LowScaleResult result = run(low_scale_experiment);
+  const LowScaleResult result = run(low_scale_experiment, "low-scale");
   ASSERT_EQ(result.runs.size(), 5u);
   const LowScaleResult::Run &high = result.runs.front(), &low = result.runs.back();
   EXPECT_LT(high.zero_gradients, 0.01);
@@ -81,7 +91,7 @@ TEST(Experiments, LowScale) {
 }
 
 TEST(Experiments, FallingScale) {
-  const FallingScaleResult result = run(falling_scale_experiment);
+  const FallingScaleResult result = run(falling_scale_experiment, "falling-scale");
   EXPECT_GE(result.stable.scales.back(), result.stable.scales.front());
   EXPECT_LT(result.stable.losses.back(), 0.01 * result.stable.losses.front());
   EXPECT_LE(result.unstable.scales.back(), result.unstable.scales.front() / 16);
@@ -91,7 +101,7 @@ TEST(Experiments, FallingScale) {
 }
 
 TEST(Experiments, WideGradients) {
-  const WideGradientsResult result = run(wide_gradients_experiment);
+  const WideGradientsResult result = run(wide_gradients_experiment, "wide-gradients");
   EXPECT_NEAR(result.f16_binades, 40, 0.01);  // 2^-24 to just below 2^16
   EXPECT_NEAR(result.f16_decades, 12, 0.1);
   ASSERT_EQ(result.spans.size(), 4u);
@@ -103,7 +113,7 @@ TEST(Experiments, WideGradients) {
 }
 
 TEST(Experiments, PureF16) {
-  const PureF16Result result = run(pure_f16_experiment);
+  const PureF16Result result = run(pure_f16_experiment, "pure-f16");
   ASSERT_EQ(result.runs.size(), 4u);
   const auto progress = [&](size_t i) {
     return result.runs[i].first_loss - result.runs[i].last_loss;
@@ -116,7 +126,7 @@ TEST(Experiments, PureF16) {
 }
 
 TEST(Experiments, ManualCasts) {
-  const ManualCastsResult result = run(manual_casts_experiment);
+  const ManualCastsResult result = run(manual_casts_experiment, "manual-casts");
   ASSERT_EQ(result.runs.size(), 4u);
   const auto &f32 = result.runs[0], &autocast = result.runs[1], &norm = result.runs[2],
              &softmax = result.runs[3];
@@ -129,7 +139,7 @@ TEST(Experiments, ManualCasts) {
 }
 
 TEST(Experiments, Fp8Keepers) {
-  const Fp8KeepersResult result = run(fp8_keepers_experiment);
+  const Fp8KeepersResult result = run(fp8_keepers_experiment, "fp8-keepers", 0.6);
   ASSERT_EQ(result.runs.size(), 5u);
   EXPECT_EQ(result.runs[0].gradient_error, 0);
   EXPECT_GT(result.runs[1].gradient_error, 0);
@@ -138,7 +148,7 @@ TEST(Experiments, Fp8Keepers) {
 }
 
 TEST(Experiments, Int8) {
-  const Int8Result result = run(int8_experiment);
+  const Int8Result result = run(int8_experiment, "int8", 0.6);
   ASSERT_EQ(result.losses.size(), 4u);
   EXPECT_GT(result.losses[2], 2 * result.losses[3]);  // int8 backward against FP8
   EXPECT_GT(result.int8_flushed, 0.5);
@@ -146,7 +156,7 @@ TEST(Experiments, Int8) {
 }
 
 TEST(Experiments, Tpu) {
-  const TpuResult result = run(tpu_experiment);
+  const TpuResult result = run(tpu_experiment, "tpu");
   ASSERT_EQ(result.modes.size(), 3u);
   EXPECT_EQ(result.modes[1].result, "f32");
   EXPECT_EQ(result.modes[2].result, "bf16");
@@ -162,6 +172,15 @@ TEST(Experiments, Tpu) {
 TEST(Experiments, SpeedUp) {
   const SpeedUpResult result = run(speed_up_experiment);
   ASSERT_EQ(result.ops.size(), 6u);
+  // Two operations per product, and three matrices of 4 bytes.
+  EXPECT_DOUBLE_EQ(result.ops[0].flops_per_byte, 2 * 512 / (3 * 4.0));
+  // 4 images of 32 x 32 and 64 channels: each output of 64 x 3 x 3 products; images in and out, and
+  // the weights.
+  constexpr double image = 4 * 32 * 32 * 64, products = 64 * 3 * 3;
+  EXPECT_DOUBLE_EQ(result.ops[1].flops_per_byte,
+                   2 * image * products / (4 * (2 * image + 64 * products)));
+  EXPECT_DOUBLE_EQ(result.ops[2].flops_per_byte, 1 / 12.0);  // add: two read, one written
+  EXPECT_DOUBLE_EQ(result.ops[3].flops_per_byte, 1 / 8.0);   // relu
   for (const SpeedUpResult::Op& op : result.ops) {
     EXPECT_EQ(op.flops_per_byte > 10, op.bound == SpeedUpResult::Bound::compute) << op.name;
     EXPECT_GT(op.bf16, 0) << op.name;
@@ -170,7 +189,7 @@ TEST(Experiments, SpeedUp) {
 }
 
 TEST(Experiments, OverflowRecovery) {
-  const OverflowRecoveryResult result = run(overflow_recovery_experiment);
+  const OverflowRecoveryResult result = run(overflow_recovery_experiment, "overflow-recovery");
   EXPECT_GT(result.skips_to_fit, 5);
   EXPECT_GT(result.skipped, result.skips_to_fit);  // a later growth overflows at least once
   EXPECT_TRUE(result.weights_kept);
@@ -179,7 +198,7 @@ TEST(Experiments, OverflowRecovery) {
 }
 
 TEST(Experiments, AttentionOverflow) {
-  const AttentionOverflowResult result = run(attention_overflow_experiment);
+  const AttentionOverflowResult result = run(attention_overflow_experiment, "attention-overflow");
   // 65504 = deviation^2 sqrt(2 ln(128^2) 128) at a deviation of 36.
   EXPECT_GE(result.overflow_at, 32);
   EXPECT_LE(result.overflow_at, 40);
@@ -191,7 +210,7 @@ TEST(Experiments, AttentionOverflow) {
 }
 
 TEST(Experiments, Accumulation) {
-  const AccumulationResult result = run(accumulation_experiment);
+  const AccumulationResult result = run(accumulation_experiment, "accumulation");
   EXPECT_EQ(result.reference, 1);
   EXPECT_EQ(result.f32, 1);
   EXPECT_EQ(result.f16, 0.5);      // 2^-12 is half a unit in the last place there
@@ -199,7 +218,7 @@ TEST(Experiments, Accumulation) {
 }
 
 TEST(Experiments, SmallUpdates) {
-  const SmallUpdatesResult result = run(small_updates_experiment);
+  const SmallUpdatesResult result = run(small_updates_experiment, "small-updates");
   EXPECT_EQ(result.without_master, 1);
   EXPECT_NEAR(result.with_master, result.reference, 0x1p-9);
   EXPECT_NEAR(result.stochastic, result.reference, 0.01);
@@ -207,7 +226,7 @@ TEST(Experiments, SmallUpdates) {
 }
 
 TEST(Experiments, Fp8Range) {
-  const Fp8RangeResult result = run(fp8_range_experiment);
+  const Fp8RangeResult result = run(fp8_range_experiment, "fp8-range");
   EXPECT_GT(result.e4m3_small, 0.99);
   EXPECT_GT(result.e4m3_large, 0.9);
   // A uniform error within half a unit has a root mean square of 1 / sqrt(3) of that.
@@ -217,7 +236,7 @@ TEST(Experiments, Fp8Range) {
 }
 
 TEST(Experiments, Fp8Scaling) {
-  const Fp8ScalingResult result = run(fp8_scaling_experiment);
+  const Fp8ScalingResult result = run(fp8_scaling_experiment, "fp8-scaling");
   ASSERT_EQ(result.recipes.size(), 4u);
   const auto &tensor = result.recipes[0], &row = result.recipes[1], &block = result.recipes[2],
              &mx = result.recipes[3];
@@ -233,13 +252,14 @@ TEST(Experiments, Fp8Scaling) {
 }
 
 TEST(Experiments, StochasticRounding) {
-  const StochasticRoundingResult result = run(stochastic_rounding_experiment);
+  const StochasticRoundingResult result =
+      run(stochastic_rounding_experiment, "stochastic-rounding");
   EXPECT_EQ(result.nearest, 1);
   EXPECT_NEAR(result.stochastic, result.reference, result.bound);
 }
 
 TEST(Experiments, Memory) {
-  const MemoryResult result = run(memory_experiment);
+  const MemoryResult result = run(memory_experiment, "memory");
   const auto of = [&](const std::string& name) {
     return *std::find_if(result.modes.begin(), result.modes.end(),
                          [&](const auto& one) { return one.name == name; });
@@ -261,7 +281,7 @@ TEST(Experiments, Memory) {
 }
 
 TEST(Experiments, WhenItFails) {
-  const WhenItFailsResult result = run(when_it_fails_experiment);
+  const WhenItFailsResult result = run(when_it_fails_experiment, "when-it-fails");
   ASSERT_EQ(result.diagnoses.size(), 5u);
   const Verdict expected[] = {Verdict::range, Verdict::loss_scale, Verdict::op, Verdict::state,
                               Verdict::data};

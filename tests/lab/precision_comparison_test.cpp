@@ -258,6 +258,27 @@ TEST(CompareReport, ChartsReadBack) {
   EXPECT_GT(weights.areas[0].width, weights.areas[1].width);
 }
 
+// TF32 has the exponents of f32; FP8's depend on its scales.
+TEST(CompareReport, RangesAreThoseOfTheFormats) {
+  Comparison made = made_comparison();
+  made.runs.resize(1);
+  const auto add = [&made](const char* precision) {
+    made.runs.push_back(made.runs[0]);
+    made.runs.back().precision = precision;
+  };
+  add("fp32");
+  add("tf32");
+  add("fp16-noscale");
+  add("fp8-delayed");
+  const std::vector<test::Drawing> all = test::drawings_of(compare_html(made));
+  const auto weights = std::find_if(
+      all.begin(), all.end(), [](const test::Drawing& one) { return one.title == "Weights"; });
+  ASSERT_NE(weights, all.end());
+  ASSERT_EQ(weights->areas.size(), 4u);
+  EXPECT_EQ(weights->areas[1].width, weights->areas[2].width);
+  EXPECT_GT(weights->areas[1].width, weights->areas[3].width);
+}
+
 TEST(Compare, RefusesUnknownPrecisions) {
   try {
     in_precision({}, "fp4");

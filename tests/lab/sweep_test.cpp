@@ -6,7 +6,11 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
+#include "binade/data/corpus.h"
+#include "binade/data/tokenizer.h"
 #include "binade/ops/create/copy.h"
+#include "binade/train/config/component_options.h"
+#include "binade/train/config/presets.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 
@@ -71,6 +75,33 @@ TEST(Sweep, RanksAPlantedLayerFirstAndPlansForIt) {
   EXPECT_EQ(train::read_precision_plan(file), plan);
   config.precision.plan = file.string();
   EXPECT_TRUE(train::Trainer(config).recipes().overrides.contains("blocks.0.mlp.up"));
+}
+
+// The mean of the second half of a run's losses: of three steps the last two.
+TEST(Sweep, ComparesTheSecondHalvesOfItsRuns) {
+  const testing::TemporaryFolder folder;
+  folder.put("text.txt", text_with_a_rule());
+  train::Config config = sweep_config(folder / "text.txt");
+  config.train.steps = 3;
+  config.train.warmup = 0;
+  std::vector<std::string> lines;
+  const Sweep result = sweep(config, {.on_run = [&](auto& line) {
+                               lines.push_back(line);
+                               return lines.size() < 3;
+                             }});
+  EXPECT_TRUE(result.interrupted);
+  const auto expected = [&](train::Precision precision) {
+    train::Trainer trainer(train::with_precision(config, precision));
+    const auto tokenizer = data::open_tokenizer(config.data.tokenizer);
+    const data::Split split = data::read_split(train::data_source(config, tokenizer.get()));
+    double losses[3];
+    for (double& loss : losses) loss = trainer.step(split.train).loss;
+    return (losses[1] + losses[2]) / 2;
+  };
+  EXPECT_DOUBLE_EQ(result.bf16, expected(train::Precision::bf16));
+  EXPECT_DOUBLE_EQ(result.fp8, expected(train::Precision::quantized));
+  const double fp32 = expected(train::Precision::fp32);
+  EXPECT_DOUBLE_EQ(result.noise, std::abs(fp32 - result.bf16) / result.bf16);
 }
 
 TEST(Sweep, TakesMatmulsOneByOneAndCanBeStopped) {
