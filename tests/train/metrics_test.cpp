@@ -151,6 +151,24 @@ TEST(Metrics, OpeningForResumeDropsLaterSteps) {
   EXPECT_EQ(testing::content_of(folder / "metrics.csv").find("\n5,"), std::string::npos);
 }
 
+// A log of more than one part of the memory that it is copied through.
+TEST(Metrics, OpeningALongLogForResumeKeepsEachLineOnce) {
+  const testing::TemporaryFolder folder;
+  std::string log;
+  int64_t steps = 0;
+  while (log.size() < (5 << 19)) log += to_json(sample(++steps)) + "\n";
+  folder.put("metrics.jsonl", log);
+  const MetricsLog opened(folder.path(), steps);
+  EXPECT_TRUE(testing::content_of(folder / "metrics.jsonl") == log);
+  EXPECT_EQ(opened.warning(), "");
+  std::istringstream csv(testing::content_of(folder / "metrics.csv"));
+  int64_t row = 0;
+  std::string line;
+  for (std::getline(csv, line); std::getline(csv, line);)
+    EXPECT_EQ(line.substr(0, line.find(',')), std::to_string(++row));
+  EXPECT_EQ(row, steps);
+}
+
 TEST(Metrics, ALineThatWasCutShortIsPassedOver) {
   const testing::TemporaryFolder folder;
   const std::string line = to_json(sample(1));

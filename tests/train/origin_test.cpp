@@ -65,6 +65,18 @@ TEST(Origin, LargeDataThatGrowOrChangeAtTheirEndsDiffer) {
   EXPECT_NE(describe_data(split_of(text + "a", "v")), expected);
 }
 
+// Of four times as much, a quarter is hashed, blocks of 4096 tokens everywhere.
+TEST(Origin, LargeDataThatChangeInOneSixteenthDiffer) {
+  constexpr size_t size = size_t{1} << 26, part = size / 16;
+  std::string text(size, 'a');
+  const std::string expected = describe_data(split_of(text, "v"));
+  for (const size_t at : {3, 9, 14}) {
+    std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(at * part), 4 * 4096, 'b');
+    EXPECT_NE(describe_data(split_of(text, "v")), expected) << at;
+    std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(at * part), 4 * 4096, 'a');
+  }
+}
+
 TEST(Origin, NamesTheArithmetic) {
   EXPECT_THAT(describe_arithmetic(Device::cpu()), ::testing::StartsWith("cpu "));
 }

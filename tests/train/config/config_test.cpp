@@ -31,6 +31,16 @@ TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
 }
 
+TEST(Config, OptionsComeBeforeTheFileAndTheFileBeforeDefaults) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.put("c.toml", "[model]\nlayers = 2\nwidth = 64\n");
+  const Config config =
+      resolve({file, {{"layers", "1"}}, {{"layers", "3"}, {"width", "96"}, {"context", "32"}}});
+  EXPECT_EQ(config.model.layers, 1);
+  EXPECT_EQ(config.model.width, 64);
+  EXPECT_EQ(config.model.context, 32);
+}
+
 TEST(Config, EveryKeySurvivesSaving) {
   const Config config = from_options({{"data", "a \"quoted\" \\ path \xc3\xa9 \x7f\n"},
                                       {"model", "llama"},
