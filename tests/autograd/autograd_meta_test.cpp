@@ -114,6 +114,8 @@ TEST(TensorAutograd, SetGradReplacesIt) {
                 x.set_grad(tensor({1, 2}, {2}, DType::i64));
               }),
               HasSubstr("set_grad: grad"));
+  EXPECT_THAT(test::error_of([&] { x.set_grad(Tensor::empty({2}, DType::f32, Device::meta())); }),
+              HasSubstr("found [2] f32 meta"));
   EXPECT_NE(test::error_of([&] { x.set_grad(Tensor()); }), "");
   EXPECT_NE(test::error_of([&] { tensor({1}, {1}).set_grad(tensor({1}, {1})); }), "");
 }

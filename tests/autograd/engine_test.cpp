@@ -66,6 +66,17 @@ TEST(Backward, StartsFromSeveralRootsAtOnce) {
   EXPECT_THAT(test::read(x.grad()), ElementsAre(8, 8)) << "the third root has no seed";
 }
 
+// A root without a gradient is passed over, and the graph of one without a seed is not walked.
+TEST(Backward, WalksOnlyRootsWithSeedsAndGraphs) {
+  const Tensor x = leaf({1, 2}, {2}), other = leaf({3, 4}, {2});
+  const std::vector<Tensor> roots = {ones({2}), exp(other), x * x};
+  run_backward(roots, std::vector<Tensor>{ones({2}), Tensor(), ones({2})});
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(2, 4));
+  EXPECT_FALSE(other.grad().defined());
+  sum(roots[1]).backward();
+  EXPECT_TRUE(other.grad().defined());
+}
+
 TEST(Backward, RefusesWhatHasNoGraph) {
   EXPECT_EQ(
       test::error_of([] { tensor({1}, {1}).backward(); }),

@@ -59,6 +59,14 @@ TEST(Grad, BackwardStillWorksAfterIt) {
   EXPECT_THAT(read(w.grad()), ElementsAre(1, 2));
 }
 
+TEST(Grad, ReleasesWhatItWalkedUnlessRetained) {
+  const Tensor x = leaf({1, 2}, {2});
+  const Tensor loss = sum(x * x);
+  EXPECT_THAT(read(grad({loss}, {x})[0]), ElementsAre(2, 4));
+  EXPECT_THAT(test::error_of([&] { grad({loss}, {x}); }),
+              HasSubstr("expected a graph not walked before"));
+}
+
 TEST(Grad, SaysWhatItCannotDo) {
   const Tensor x = leaf({1, 2}, {2}), other = leaf({1}, {1});
   const auto error_of = [&](const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
