@@ -180,6 +180,40 @@ TEST(C, GradientsComeBack) {
   EXPECT_THAT(values_of(owned(grad)), ElementsAre(2, 4, 6));
 }
 
+TEST(C, TensorsLeaveTheGraphAndShareTheirData) {
+  const Handle x = make({1, 2, 3}, {3});
+  EXPECT_EQ(bnd_tensor_requires_grad(x.get()), 0);
+  ASSERT_EQ(bnd_tensor_set_requires_grad(x.get(), 1), BND_OK);
+  EXPECT_EQ(bnd_tensor_requires_grad(x.get()), 1);
+  bnd_tensor* detached = nullptr;
+  ASSERT_EQ(bnd_tensor_detach(x.get(), &detached), BND_OK);
+  const Handle alone = owned(detached);
+  EXPECT_EQ(bnd_tensor_requires_grad(alone.get()), 0);
+  DLManagedTensorVersioned* managed = nullptr;
+  ASSERT_EQ(bnd_tensor_to_dlpack(alone.get(), &managed), BND_OK) << bnd_last_error();
+  ASSERT_NE(managed, nullptr);
+  bnd_tensor* back = nullptr;
+  ASSERT_EQ(bnd_tensor_from_dlpack(managed, &back), BND_OK) << bnd_last_error();
+  const Handle received = owned(back);
+  const std::vector<float> other{7, 8, 9};
+  ASSERT_EQ(bnd_tensor_write(received.get(), other.data(), 12), BND_OK) << bnd_last_error();
+  EXPECT_THAT(values_of(x), ElementsAre(7, 8, 9));
+  // A seed multiplies, gradients add up, and zeroing them ends that.
+  const Handle seed = make({2, 3, 4}, {3});
+  for (const float times : {1.0F, 2.0F}) {
+    ASSERT_EQ(bnd_tensor_backward(run("clone", {x.get()}).get(), seed.get()), BND_OK);
+    bnd_tensor* grad = nullptr;
+    ASSERT_EQ(bnd_tensor_grad(x.get(), &grad), BND_OK);
+    EXPECT_THAT(values_of(owned(grad)), ElementsAre(2 * times, 3 * times, 4 * times));
+  }
+  ASSERT_EQ(bnd_tensor_zero_grad(x.get()), BND_OK);
+  bnd_tensor* none = nullptr;
+  ASSERT_EQ(bnd_tensor_grad(x.get(), &none), BND_OK);
+  EXPECT_EQ(none, nullptr);
+  ASSERT_EQ(bnd_tensor_set_requires_grad(x.get(), 0), BND_OK);
+  EXPECT_EQ(bnd_tensor_requires_grad(x.get()), 0);
+}
+
 TEST(C, AutocastIsOfItsScope) {
   const Handle x = make({1, 2}, {1, 2}), w = make({3, 4}, {1, 2});
   bnd_autocast* guard = nullptr;
@@ -251,6 +285,8 @@ TEST(C, StatesGoThroughFiles) {
   ASSERT_EQ(bnd_state_read(path.c_str(), &loaded), BND_OK) << bnd_last_error();
   ASSERT_EQ(bnd_state_count(loaded), 2u);
   EXPECT_STREQ(bnd_state_name(loaded, 0), "a");
+  EXPECT_STREQ(bnd_state_name(loaded, 1), "b");
+  EXPECT_EQ(bnd_state_name(loaded, 2), nullptr);
   bnd_tensor* a = nullptr;
   ASSERT_EQ(bnd_state_get(loaded, "a", &a), BND_OK);
   EXPECT_THAT(values_of(owned(a)), ElementsAre(5, 6));
