@@ -62,11 +62,11 @@ TEST_F(TokenCacheTest, AnotherTextOrTokenizerHasAnotherFile) {
   EXPECT_EQ(files_in(cache_).size(), 4u);
 }
 
-// Bytes shifted by a number, with a file of one byte.
+// Bytes shifted by a number, with a file of one byte; the last of its ids stands for 'e'.
 class Shifted : public Tokenizer {
  public:
-  explicit Shifted(char shift) : model_(1, shift) {}
-  int64_t vocab() const override { return 300; }
+  explicit Shifted(char shift, int64_t vocab = 300) : model_(1, shift), vocab_(vocab) {}
+  int64_t vocab() const override { return vocab_; }
   std::string decode(std::span<const int64_t>) const override { return {}; }
   std::string_view model() const override { return model_; }
 
@@ -74,10 +74,12 @@ class Shifted : public Tokenizer {
   size_t part_end(std::string_view text, size_t) const override { return text.size(); }
   std::vector<int32_t> encode_part(std::string_view text, size_t begin, size_t end) const override {
     std::vector<int32_t> ids;
-    for (const char byte : text.substr(begin, end - begin)) ids.push_back(byte + model_[0]);
+    for (const char byte : text.substr(begin, end - begin))
+      ids.push_back(byte == 'e' ? static_cast<int32_t>(vocab_ - 1) : byte + model_[0]);
     return ids;
   }
   std::string model_;
+  int64_t vocab_;
 };
 
 TEST_F(TokenCacheTest, TokenizersAreToldApartByMoreThanTheirSize) {
@@ -90,6 +92,19 @@ TEST_F(TokenCacheTest, TokenizersAreToldApartByMoreThanTheirSize) {
   // So are texts.
   text_.back() = text_.back() == 'x' ? 'y' : 'x';
   EXPECT_EQ(encodings(folder_.put("a.txt", text_)), 1);
+}
+
+// Two bytes up to an id of 65535, then four.
+TEST_F(TokenCacheTest, IdsOfAnyWidthAreReadAgain) {
+  const fs::path path = folder_.put("a.txt", text_);
+  const std::pair<int64_t, size_t> widths[] = {{65536, 2}, {65537, 4}, {1 << 20, 4}};
+  for (const auto& [vocab, width] : widths) {
+    tokenizer_ = std::make_unique<Shifted>('\1', vocab);
+    fs::remove_all(cache_);
+    EXPECT_EQ(encodings(path), 1) << vocab;
+    EXPECT_EQ(encodings(path), 0) << vocab;
+    EXPECT_EQ(fs::file_size(files_in(cache_).at(0)) / text_.size(), width) << vocab;
+  }
 }
 
 TEST_F(TokenCacheTest, ADamagedFileIsWrittenAgain) {

@@ -30,6 +30,31 @@ TEST(TokenizerJson, OfBytesIsBytes) {
   EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{'a', 300, -1}), "a??");
 }
 
+// As transformers reads it: every member is there, and nothing is trimmed, prefixed or dropped.
+TEST(TokenizerJson, IsWrittenWithEveryMember) {
+  const ByteLevelBpe made{
+      .tokens = {"<s>", "a", "b", "ab"},
+      .merges = {{1, 2, 3}},
+      .added_tokens =
+          {{.id = 0, .content = "<s>", .lstrip = true, .normalized = false, .special = true}},
+      .words = ByteLevelBpe::Words::gpt2};
+  const auto byte_level = [](const char* use_regex) {
+    return R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":)" +
+           std::string(use_regex) + "}";
+  };
+  EXPECT_EQ(
+      write_tokenizer_json(made),
+      R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[{"id":0,)"
+      R"("content":"<s>","single_word":false,"lstrip":true,"rstrip":false,"normalized":false,)"
+      R"("special":true}],"normalizer":null,"pre_tokenizer":)" +
+          byte_level("true") + R"(,"post_processor":null,"decoder":)" + byte_level("false") +
+          R"(,"model":{"type":"BPE","dropout":null,"unk_token":null,)"
+          R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"
+          R"("byte_fallback":false,"ignore_merges":false,"vocab":{"<s>":0,"a":1,"b":2,"ab":3},)"
+          R"("merges":[["a","b"]]}})"
+          "\n");
+}
+
 TEST(TokenizerJson, FromVocabAndMerges) {
   const testing::TemporaryFolder folder;
   folder.put("vocab.json",
