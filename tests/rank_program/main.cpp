@@ -26,6 +26,7 @@
 #include "binade/ops/reduce/reduce.h"
 #include "binade/optim/adam.h"
 #include "binade/ranks/agreement.h"
+#include "binade/ranks/host_facts.h"
 #include "binade/ranks/sharded.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/trainer.h"
@@ -188,13 +189,12 @@ void language(const Ranks& ranks, int stage, DType dtype, bool recompute, bool s
   }
   double forward = 0;
   const NoGrad no_grad;
-  std::vector<double> losses;
-  sharded.run_forwards(4, [&](int64_t i) {
+  const std::vector<double> losses = sharded.run_forwards(4, [&](int64_t i) {
     const Tensor tokens = full({1, 8}, static_cast<double>(i), DType::i64);
-    losses.push_back(model.loss(tokens, tokens).item());
+    return model.loss(tokens, tokens);
   });
-  for (const auto& part : tally(*ranks, {.losses = losses}).losses)
-    for (const double loss : part) forward = std::max(forward, loss);
+  // In their order, whatever rank ran them.
+  for (size_t i = 0; i < losses.size(); ++i) forward += static_cast<double>(i + 1) * losses[i];
   sharded.gather_weights(Units::Where::first_rank);
   const StateDict state = sharded.gather(optimizer.state_dict());
   if (ranks->rank() != 0) return;
@@ -299,26 +299,30 @@ void gather_something(Communicator& ranks, const std::string& name) {
 // asks the run to end.
 void agreement(const Ranks& ranks, int from) {
   const int rank = ranks->rank();
-  const int64_t bad[] = {9, 4, 6};
-  const StepWhole whole = tally(*ranks, {.norm_parts = {0.5 + rank},
-                                         .found_inf = rank == from ? 1.0 : 0.0,
-                                         .first_bad = bad[rank],
-                                         .losses = {10.0 + rank},
-                                         .maxima = {rank == 1 ? 8.0 : 2.0, rank == 0 ? 7.0 : 3.0},
-                                         .sums = {rank + 1},
-                                         .most = {rank == 0 ? 5 : 3},
-                                         .stop = rank == from ? 15 : 0,
-                                         .seconds = 1.0 + rank,
-                                         .waited = 0.25 * (1 + rank)});
+  const double r = rank, bad[] = {9, 4, 6};
+  const std::vector<int64_t> sizes(1, Partition::chunk);
+  const Partition partition(sizes, ranks->size(), {}, 1);
+  Tally tally(ranks, partition, sizes.size(), ranks->size(), Device::cpu());
+  const auto list = [](const std::vector<double>& values) {
+    return tensor(values, {std::ssize(values)}, DType::f64);
+  };
+  const StepNumbers all =
+      tally.exchange({.norm_parts = list({}),
+                      .found_inf = full({1}, rank == from ? 1 : 0, DType::f32),
+                      .first_bad = full({1}, bad[rank], DType::i32),
+                      .losses = {full({}, 10 + r, DType::f32)},
+                      .maxima = list({rank == 1 ? 8.0 : 2.0, rank == 0 ? 7.0 : 3.0}),
+                      .sums = list({r + 1}),
+                      .most = list({rank == 0 ? 5.0 : 3.0})});
+  const HostFacts facts =
+      exchange(*ranks, {.stop = rank == from ? 15 : 0, .seconds = 1 + r, .waited = 0.25 * (1 + r)});
   std::string losses;
-  for (const auto& part : whole.losses) losses += std::to_string(static_cast<int>(part[0])) + " ";
-  const std::string text =
-      "bad " + std::to_string(whole.first_bad) + " stop " + std::to_string(whole.stop) + " inf " +
-      std::to_string(static_cast<int>(whole.found_inf)) + " losses " + losses + "maxima " +
-      std::to_string(static_cast<int>(whole.maxima[0])) + " " +
-      std::to_string(static_cast<int>(whole.maxima[1])) + " sum " + std::to_string(whole.sums[0]) +
-      " most " + std::to_string(whole.most[0]) + " seconds " +
-      std::to_string(static_cast<int>(whole.seconds)) + "\n";
+  for (const Tensor& loss : all.losses) losses += fmt::format("{} ", loss.item());
+  const auto at = [](const Tensor& x, int64_t i) { return x.data<double>()[i]; };
+  const std::string text = fmt::format(
+      "bad {} stop {} inf {} losses {}maxima {} {} sum {} most {} seconds {} waited {}\n",
+      all.first_bad.item(), facts.stop, all.found_inf.item(), losses, at(all.maxima, 0),
+      at(all.maxima, 1), at(all.sums, 0), at(all.most, 0), facts.seconds, facts.waited);
   // All ranks have the same, and one says it.
   for (const std::string& other : ranks->all_gather_text("text", text))
     if (other != text) std::printf("rank %d found %s", rank, text.c_str());

@@ -61,10 +61,10 @@ TEST_F(ShardedMpi, InfinitiesUnderARecipeSkipTheStepOnAllRanks) {
 TEST_F(ShardedMpi, EveryRanksWordCounts) {
   for (const char* from : {"0", "1", "2"})
     EXPECT_EQ(on_ranks(3, "agreement " + std::string(from)).out,
-              "bad 4 stop 15 inf 1 losses 10 11 12 maxima 8 7 sum 6 most 5 seconds 6\n")
+              "bad 4 stop 15 inf 1 losses 10 11 12 maxima 8 7 sum 6 most 5 seconds 6 waited 1.5\n")
         << from;
   EXPECT_EQ(on_ranks(2, "agreement 5").out,
-            "bad 4 stop 0 inf 0 losses 10 11 maxima 8 7 sum 3 most 5 seconds 3\n");
+            "bad 4 stop 0 inf 0 losses 10 11 maxima 8 7 sum 3 most 5 seconds 3 waited 0.75\n");
 }
 
 TEST_F(ShardedMpi, TheExamplesLossesDoNotDependOnTheRanks) {

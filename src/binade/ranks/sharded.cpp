@@ -1,16 +1,14 @@
 #include "binade/ranks/sharded.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/async_scalar.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/capabilities.h"
 #include "binade/backend/exchange.h"
-#include "binade/backend/optimizer.h"
 #include "binade/base/division.h"
 #include "binade/base/restore.h"
 #include "binade/nn/language_model.h"
@@ -82,13 +80,11 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
       device_(parameters_.front().device()),
       device_ranks_(on_device(ranks_, device_)),
       micros_(micros_of(*ranks_, options)),
-      amaxes_(model),
+      amaxes_(model, ranks_->size()),
       fold_(device_ranks_, partition_, parameters_,
             {.wire = options.reduce_dtype, .order = options.order}),
+      tally_(device_ranks_, partition_, parameters_.size(), options.micro_batches, device_),
       hooks_(std::make_shared<Hooks>()) {
-  if (backend::capabilities(device_).is_asynchronous)
-    device_tally_.emplace(device_ranks_, partition_, parameters_.size(), options.micro_batches,
-                          device_);
   optimizer.use_gradients(fold_.sums());
   if (options.stage == 3) make_units(model);
   for (const Bucket& bucket : partition_.buckets()) {
@@ -212,11 +208,27 @@ void Sharded::run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work
   units_->end_pass();
 }
 
-void Sharded::run_forwards(int64_t count, FunctionRef<void(int64_t)> forward) {
-  for (int64_t first = 0; first < count; first += ranks_->size()) {
+std::vector<double> Sharded::run_forwards(int64_t count, FunctionRef<Tensor(int64_t)> loss_of) {
+  const int64_t ranks = ranks_->size();
+  std::vector<backend::AsyncScalar> pending;
+  for (int64_t first = 0; first < count; first += ranks) {
     const int64_t own = first + ranks_->rank();
-    run_pass(Units::Pass::forward, own < count, [&] { forward(own); });
+    run_pass(Units::Pass::forward, own < count, [&] { pending.emplace_back(loss_of(own)); });
   }
+  std::vector<double> own;
+  for (const backend::AsyncScalar& loss : pending) own.push_back(loss.get());
+  if (ranks == 1) return own;
+  std::vector<int64_t> counts;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    counts.push_back(divide_up(std::max<int64_t>(count - rank, 0), ranks) * 8);
+  std::vector<double> all(static_cast<size_t>(count)), ordered;
+  ranks_->all_gather("losses", std::as_bytes(std::span(own)),
+                     std::as_writable_bytes(std::span(all)), counts);
+  std::vector<int64_t> next(1, 0);
+  for (const int64_t bytes : counts) next.push_back(next.back() + bytes / 8);
+  for (int64_t i = 0; i < count; ++i)
+    ordered.push_back(all[static_cast<size_t>(next[static_cast<size_t>(i % ranks)]++)]);
+  return ordered;
 }
 
 void Sharded::gather_weights(Units::Where where) {
@@ -228,7 +240,7 @@ void Sharded::keep_shards() {
 }
 
 void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
-  device_tally_ ? amaxes_.begin_on_device() : amaxes_.begin();
+  amaxes_.begin();
   const int64_t ranks = ranks_->size();
   for (int64_t first = 0; first < options_.micro_batches; first += ranks) {
     const int64_t leaves = std::min(ranks, options_.micro_batches - first);
@@ -241,102 +253,36 @@ void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
   }
 }
 
-void Sharded::take_host_facts(const StepWhole& whole) {
-  all_facts_ = {.stop = whole.stop, .seconds = whole.seconds, .waited = whole.waited};
-}
-
-void Sharded::set_host_facts(const HostFacts& own) {
-  own_facts_ = own;
-  if (device_tally_)
-    take_host_facts(
-        tally(*ranks_, {.stop = own.stop, .seconds = own.seconds, .waited = own.waited}));
+StepNumbers Sharded::norm_numbers() const {
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const std::vector<Tensor> gradients = optimizer_.gradients();
+  int64_t parts = 0;
+  for (const Tensor& gradient : gradients) parts += backend::norm_parts(gradient.numel(), device_);
+  StepNumbers numbers{.norm_parts = Tensor::empty({parts}, DType::f64, device_),
+                      .found_inf = zeros({1}, DType::f32, device_)};
+  backend::of(device_).optimizer.gradient_norm_parts(
+      std::vector<TensorView>(gradients.begin(), gradients.end()), numbers.norm_parts,
+      numbers.found_inf);
+  return numbers;
 }
 
 Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losses,
                                const amp::GradientCheck* check) {
-  if (device_.is_meta()) {
-    const Tensor one = Tensor::empty({1}, DType::f32, device_);
-    const Tensor loss = Tensor::empty({}, DType::f64, device_);
-    return {.clip = {.norm = one, .factor = max_norm > 0 ? one : Tensor(), .found_inf = one},
-            .loss = loss};
+  StepNumbers own = norm_numbers();
+  own.losses = losses;
+  if (check != nullptr) {
+    own.found_inf = check->found_inf;
+    own.first_bad = check->first_bad;
   }
-  if (device_tally_) return agree_on_gpu(max_norm, losses, check);
-  const std::vector<Tensor> gradients = optimizer_.gradients();
-  StepPart own{.stop = own_facts_.stop, .seconds = own_facts_.seconds, .waited = own_facts_.waited};
-  for (const Tensor& loss : losses) own.losses.push_back(loss.item());
-  int64_t pieces = 0;
-  for (const Tensor& gradient : gradients)
-    pieces += divide_up(gradient.numel(), backend::norm_piece);
-  const Tensor parts = Tensor::empty({pieces}, DType::f64), found_inf = zeros({1}, DType::f32);
-  const auto& kernels = backend::of(found_inf).optimizer;
-  kernels.gradient_norm_parts(std::vector<TensorView>(gradients.begin(), gradients.end()), parts,
-                              found_inf);
-  const auto* values = static_cast<const double*>(parts.raw_data());
-  own.norm_parts.assign(values, values + pieces);
-  own.found_inf = check == nullptr ? found_inf.item() : check->found_inf.item();
-  if (check != nullptr) own.first_bad = static_cast<int64_t>(check->first_bad.item());
   amaxes_.add_to(own);
-  const StepWhole whole = tally(*ranks_, own);
-  amaxes_.take(whole);
-  take_host_facts(whole);
-  if (check != nullptr) {
-    *check->found_inf.mutable_data<float>() = static_cast<float>(whole.found_inf);
-    *check->first_bad.mutable_data<int32_t>() = static_cast<int32_t>(whole.first_bad);
-  }
-  // The parts of each parameter, in the order of its elements, which is that of its owners.
-  std::vector<double> ordered;
-  std::vector<size_t> next(whole.norm_parts.size());
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    for (int rank = 0; rank < ranks_->size(); ++rank) {
-      const int64_t count = divide_up(partition_.owned(i, rank).size(), backend::norm_piece);
-      const auto& from = whole.norm_parts[static_cast<size_t>(rank)];
-      size_t& at = next[static_cast<size_t>(rank)];
-      for (int64_t k = 0; k < count; ++k) ordered.push_back(from.at(at++));
-    }
-  }
-  const Tensor all = Tensor::empty({std::ssize(ordered)}, DType::f64);
-  if (!ordered.empty())
-    std::memcpy(all.mutable_data<double>(), ordered.data(), ordered.size() * sizeof(double));
-  std::vector<Tensor> in_order;
-  for (int64_t micro = 0; micro < options_.micro_batches; ++micro) {
-    const auto& from = whole.losses[static_cast<size_t>(micro % ranks_->size())];
-    in_order.push_back(full({}, from.at(static_cast<size_t>(micro / ranks_->size())), DType::f64));
-  }
-  return {.clip = clip_of(all, full({1}, whole.found_inf, DType::f32), max_norm),
-          .loss = mean_of(in_order)};
+  const StepNumbers all = tally_.exchange(own);
+  amaxes_.take(all);
+  return {.clip = clip_of(all.norm_parts, all.found_inf, max_norm), .loss = mean_of(all.losses)};
 }
 
-Sharded::Agreed Sharded::agree_on_gpu(double max_norm, const std::vector<Tensor>& losses,
-                                      const amp::GradientCheck* check) {
-  const std::vector<Tensor> gradients = optimizer_.gradients();
-  int64_t pieces = 0;
-  for (const Tensor& gradient : gradients)
-    pieces += divide_up(gradient.numel(), backend::gpu_norm_piece);
-  DeviceTally::Part part{.norm_parts = Tensor::empty({pieces}, DType::f64, device_),
-                         .found_inf = zeros({1}, DType::f32, device_),
-                         .first_bad = {},
-                         .losses = losses};
-  backend::of(device_).optimizer.gradient_norm_parts(
-      std::vector<TensorView>(gradients.begin(), gradients.end()), part.norm_parts, part.found_inf);
-  if (check != nullptr) {
-    part.found_inf = check->found_inf;
-    part.first_bad = check->first_bad;
-  }
-  amaxes_.add_to(part);
-  const DeviceTally::Whole whole = device_tally_->exchange(part);
-  amaxes_.take(whole);
-  const auto& copy = backend::of(device_).elementwise.copy;
-  if (check != nullptr) {
-    copy(whole.found_inf, check->found_inf);
-    copy(whole.first_bad, check->first_bad);
-  }
-  const Tensor found_inf = Tensor::empty({1}, DType::f32, device_);
-  copy(whole.found_inf, found_inf);
-  return {.clip = clip_of(whole.norm_parts, found_inf, max_norm), .loss = mean_of(whole.losses)};
-}
-
-void Sharded::gather_parameters() {
+void Sharded::gather_parameters(const Tensor& found_inf) {
   if (ranks_->size() == 1) return;
+  if (backend::capabilities(device_).is_host_readable && found_inf.item() != 0) return;
   const memory::CategoryGuard category(memory::Category::workspace);
   for (size_t b = 0; b < gathered_.size(); ++b) {
     const GatherGroup& group = gathered_[b];
@@ -402,7 +348,7 @@ ShardedStep Sharded::step(amp::GradScaler& scaler, double max_norm,
   } else {
     optimizer_.step({.gradient_factor = agreed.clip.factor, .skip = agreed.clip.found_inf});
   }
-  if (result.applied) gather_parameters();
+  gather_parameters(agreed.clip.found_inf);
   return result;
 }
 

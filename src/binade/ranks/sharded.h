@@ -9,7 +9,6 @@
 #include "binade/base/function_ref.h"
 #include "binade/optim/clip.h"
 #include "binade/ranks/amax_exchange.h"
-#include "binade/ranks/device_tally.h"
 #include "binade/ranks/fold.h"
 #include "binade/ranks/tally.h"
 #include "binade/ranks/units.h"
@@ -73,20 +72,14 @@ class Sharded {
     Tensor loss;  // f64 scalar: the mean over all micro-batches
   };
   Agreed agree(double max_norm, const std::vector<Tensor>& losses, const amp::GradientCheck* check);
-  // What the hosts tell each other with a step: on CPUs, in agree(); on GPUs, when they start one,
-  // so that hosts and GPUs need not wait for each other.
-  struct HostFacts {
-    int64_t stop = 0;                // the signal that asks the run to end; 0: none
-    double seconds = 0, waited = 0;  // of the steps so far; of all ranks together
-  };
-  void set_host_facts(const HostFacts& own);
-  const HostFacts& host_facts() const { return all_facts_; }
   // Third, after the optimizer's step: every rank gets the elements that the others have updated,
-  // of parameters that stay whole.
-  void gather_parameters();
+  // of parameters that stay whole. Those of a skipped step are sent only where reading found_inf
+  // would wait.
+  void gather_parameters(const Tensor& found_inf);
 
-  // Calls forward(index) for this rank's share of `count` forwards without a backward.
-  void run_forwards(int64_t count, FunctionRef<void(int64_t index)> forward);
+  // The losses of `count` forwards without a backward, in their order. Each rank calls loss_of()
+  // for some of them; a GPU's are read at the end.
+  std::vector<double> run_forwards(int64_t count, FunctionRef<Tensor(int64_t index)> loss_of);
   // Stage 3: whole parameters, on all ranks or on rank 0 alone, until the next step or forward, or
   // until keep_shards(). Does nothing in other stages.
   void gather_weights(Units::Where where);
@@ -100,9 +93,8 @@ class Sharded {
   const Partition& partition() const { return partition_; }
 
  private:
-  Agreed agree_on_gpu(double max_norm, const std::vector<Tensor>& losses,
-                      const amp::GradientCheck* check);
-  void take_host_facts(const StepWhole& whole);
+  // Parts of the norm of the gradients that this rank owns, and whether one is non-finite.
+  StepNumbers norm_numbers() const;
   // Makes each block of the model a unit.
   void make_units(nn::Module& model);
   void before_block(int64_t block);
@@ -120,8 +112,7 @@ class Sharded {
   std::vector<int64_t> micros_;
   AmaxExchange amaxes_;
   Fold fold_;
-  std::optional<DeviceTally> device_tally_;  // on a GPU
-  HostFacts own_facts_, all_facts_;
+  Tally tally_;
   std::unique_ptr<Units> units_;  // stage 3
   std::vector<std::optional<size_t>> unit_of_block_;
   // Of each unit: the first buckets, whose gradients are complete when its backward begins.

@@ -1,107 +1,112 @@
 #include "binade/ranks/tally.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
-#include "binade/base/error.h"
+#include "binade/backend/backend.h"
+#include "binade/backend/exchange.h"
+#include "binade/backend/transfer.h"
 
 namespace binade::ranks {
 namespace {
 
-// Numbers of 8 bytes, one after the other; a list starts with its length.
-class Writer {
- public:
-  template <class T>
-  void one(T value) {
-    static_assert(sizeof(T) == 8);
-    bytes_.resize(bytes_.size() + 8);
-    std::memcpy(bytes_.data() + bytes_.size() - 8, &value, 8);
-  }
-  template <class T>
-  void list(const std::vector<T>& values) {
-    one(static_cast<int64_t>(values.size()));
-    for (const T value : values) one(value);
-  }
-  const std::string& bytes() const { return bytes_; }
+std::span<std::byte> memory_of(const Tensor& x) {
+  return {static_cast<std::byte*>(x.raw_data()), static_cast<size_t>(x.bytes())};
+}
 
- private:
-  std::string bytes_;
-};
+int64_t count_of(const Tensor& x) { return x.defined() ? x.numel() : 0; }
 
-class Reader {
- public:
-  explicit Reader(const std::string& bytes) : bytes_(bytes) {}
-  template <class T>
-  T one() {
-    T value;
-    std::memcpy(&value, bytes_.data() + at_, 8);
-    at_ += 8;
-    return value;
-  }
-  template <class T>
-  std::vector<T> list() {
-    std::vector<T> values(static_cast<size_t>(one<int64_t>()));
-    for (T& value : values) value = one<T>();
-    return values;
-  }
-
- private:
-  const std::string& bytes_;
-  size_t at_ = 0;
-};
-
-template <class T, class F>
-void join(std::vector<T>& all, const std::vector<T>& part, F combine) {
-  if (all.empty()) all.resize(part.size());
-  if (all.size() != part.size()) {
-    fail("ranks", {.argument = "tally",
-                   .expected = std::to_string(all.size()) + " numbers from every rank",
-                   .found = std::to_string(part.size())});
-  }
-  for (size_t i = 0; i < all.size(); ++i) all[i] = combine(all[i], part[i]);
+// The numbers of all ranks in columns [begin, begin + count), as one.
+Tensor joined(const Tensor& all, int64_t begin, int64_t count, backend::Reduction op) {
+  const Tensor result = Tensor::empty({1, count}, DType::f64, all.device());
+  const Tensor columns = all.strided({all.shape()[0], count}, all.strides(), all.offset() + begin);
+  if (count > 0) backend::of(all).reduce.reduce(op, columns, {result, false});
+  return result.strided({count}, {1}, 0);
 }
 
 }  // namespace
 
-StepWhole tally(Communicator& ranks, const StepPart& part) {
-  Writer out;
-  out.one(ranks.history());
-  out.one(ranks.last().number);
-  out.one(part.found_inf);
-  out.one(part.first_bad);
-  out.one(part.stop);
-  out.one(part.seconds);
-  out.one(part.waited);
-  out.list(part.norm_parts);
-  out.list(part.losses);
-  out.list(part.maxima);
-  out.list(part.sums);
-  out.list(part.most);
-  const uint64_t history = ranks.history();
-  const int64_t number = ranks.last().number;
-  StepWhole whole;
-  const std::vector<std::string> all = ranks.all_gather_text("tally", out.bytes());
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    Reader in(all[rank]);
-    const auto their_history = in.one<uint64_t>();
-    const auto their_number = in.one<int64_t>();
-    if (their_history != history || their_number != number) {
-      fail("ranks", {.argument = "rank " + std::to_string(rank),
-                     .expected = "the collectives of rank " + std::to_string(ranks.rank()) + ", " +
-                                 std::to_string(number) + " so far",
-                     .found = std::to_string(their_number) + ", or others"});
-    }
-    whole.found_inf = std::max(whole.found_inf, in.one<double>());
-    whole.first_bad = std::min(whole.first_bad, in.one<int64_t>());
-    whole.stop = std::max(whole.stop, in.one<int64_t>());
-    whole.seconds += in.one<double>();
-    whole.waited += in.one<double>();
-    whole.norm_parts.push_back(in.list<double>());
-    whole.losses.push_back(in.list<double>());
-    join(whole.maxima, in.list<double>(), [](double a, double b) { return std::max(a, b); });
-    join(whole.sums, in.list<int64_t>(), [](int64_t a, int64_t b) { return a + b; });
-    join(whole.most, in.list<int64_t>(), [](int64_t a, int64_t b) { return std::max(a, b); });
+Tally::Tally(std::shared_ptr<Communicator> ranks, const Partition& partition, size_t parameters,
+             int64_t micro_batches, Device device)
+    : ranks_(std::move(ranks)),
+      partition_(partition),
+      parameters_(parameters),
+      micro_batches_(micro_batches),
+      device_(device) {
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    int64_t parts = 0;
+    for (size_t i = 0; i < parameters_; ++i) parts += parts_of(i, rank);
+    norm_parts_ = std::max(norm_parts_, parts);
   }
+}
+
+int64_t Tally::parts_of(size_t parameter, int rank) const {
+  return backend::norm_parts(partition_.owned(parameter, rank).size(), device_);
+}
+
+Tensor Tally::make_order(int64_t length, int64_t begin) const {
+  std::vector<int64_t> order, next;
+  for (int rank = 0; rank < ranks_->size(); ++rank) next.push_back(rank * length + begin);
+  // The parts of each parameter, in the order of its elements, which is that of its owners.
+  for (size_t i = 0; i < parameters_; ++i) {
+    for (int rank = 0; rank < ranks_->size(); ++rank) {
+      for (int64_t k = parts_of(i, rank); k > 0; --k)
+        order.push_back(next[static_cast<size_t>(rank)]++);
+    }
+  }
+  const Tensor host = Tensor::empty({std::ssize(order)}, DType::i64);
+  std::copy(order.begin(), order.end(), host.mutable_data<int64_t>());
+  return backend::transfer(host, device_);
+}
+
+StepNumbers Tally::exchange(const StepNumbers& own) {
+  if (ranks_->size() == 1) return own;
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const auto& kernels = backend::of(device_);
+  const int64_t ranks = ranks_->size(), most_losses = divide_up(micro_batches_, ranks);
+  // found_inf, first_bad, losses, amaxes and their counts, parts of the norm.
+  constexpr int64_t losses_at = 2;
+  const int64_t maxima_at = losses_at + most_losses;
+  const int64_t sums_at = maxima_at + count_of(own.maxima);
+  const int64_t most_at = sums_at + count_of(own.sums);
+  const int64_t norm_at = most_at + count_of(own.most);
+  const int64_t length = norm_at + norm_parts_;
+
+  const Tensor message = Tensor::empty({length}, DType::f64, device_);
+  kernels.elementwise.fill(message, 0);
+  std::vector<TensorView> scalars = {own.found_inf,
+                                     own.first_bad.defined() ? own.first_bad : own.found_inf};
+  scalars.insert(scalars.end(), own.losses.begin(), own.losses.end());
+  backend::collect(scalars, message);
+  const std::pair<const Tensor&, int64_t> lists[] = {
+      {own.maxima, maxima_at}, {own.sums, sums_at}, {own.most, most_at}, {own.norm_parts, norm_at}};
+  for (const auto& [list, at] : lists) {
+    if (count_of(list) > 0)
+      kernels.elementwise.copy(list, message.strided({list.numel()}, {1}, at));
+  }
+
+  const Tensor all = Tensor::empty({ranks, length}, DType::f64, device_);
+  ranks_->all_gather("tally", memory_of(message), memory_of(all),
+                     std::vector<int64_t>(static_cast<size_t>(ranks), message.bytes()));
+  if (order_length_ != length) {
+    order_ = make_order(length, norm_at);
+    order_length_ = length;
+  }
+  using backend::Reduction;
+  kernels.elementwise.copy(joined(all, 0, 1, Reduction::max), own.found_inf);
+  if (own.first_bad.defined())
+    kernels.elementwise.copy(joined(all, 1, 1, Reduction::min), own.first_bad);
+  StepNumbers whole{.norm_parts = Tensor::empty({order_.numel()}, DType::f64, device_),
+                    .found_inf = own.found_inf,
+                    .first_bad = own.first_bad,
+                    .losses = {},
+                    .maxima = joined(all, maxima_at, count_of(own.maxima), Reduction::max),
+                    .sums = joined(all, sums_at, count_of(own.sums), Reduction::sum),
+                    .most = joined(all, most_at, count_of(own.most), Reduction::max)};
+  if (order_.numel() > 0)
+    kernels.index.index_select(all.strided({all.numel()}, {1}, 0), 0, order_, whole.norm_parts);
+  for (int64_t micro = 0; micro < micro_batches_; ++micro)
+    whole.losses.push_back(all.strided({}, {}, micro % ranks * length + losses_at + micro / ranks));
   return whole;
 }
 

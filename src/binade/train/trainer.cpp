@@ -23,6 +23,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/optim/clip.h"
+#include "binade/ranks/host_facts.h"
 #include "binade/train/check_run.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/eval_mode.h"
@@ -288,9 +289,7 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
       sharded_->agree(config_.train.clip, losses, scaler_.enabled() ? &check : nullptr);
   step.loss = backend::AsyncScalar(agreed.loss);
   apply(agreed.clip, step);
-  // Where asking would wait, the weights of a skipped step are sent, too.
-  if (!backend::capabilities(device_).is_host_readable || agreed.clip.found_inf.item() == 0)
-    sharded_->gather_parameters();
+  sharded_->gather_parameters(agreed.clip.found_inf);
 }
 
 Trainer::PendingStep Trainer::run_step(BatchOf batch_of) {
@@ -306,9 +305,9 @@ Trainer::PendingStep Trainer::run_step(BatchOf batch_of) {
 Trainer::PendingStep Trainer::run_step_on_ranks(BatchOf batch_of) {
   const auto begin = std::chrono::steady_clock::now();
   const ranks::Traffic before = ranks_->traffic();
-  sharded_->set_host_facts({own_stop_signal_, rank_time_.seconds, rank_time_.waited});
+  const ranks::HostFacts all =
+      ranks::exchange(*ranks_, {own_stop_signal_, rank_time_.seconds, rank_time_.waited});
   PendingStep step = run_step(batch_of);
-  const ranks::Sharded::HostFacts& all = sharded_->host_facts();
   stop_signal_ = static_cast<int>(all.stop);
   waiting_ = all.seconds > 0 ? all.waited / all.seconds : 0;
   const ranks::Traffic& after = ranks_->traffic();
@@ -511,27 +510,24 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   announce({Order::evaluate});
   const NoGrad no_grad;
   const EvalMode eval_mode(*model_);
-  std::vector<backend::AsyncScalar> losses;  // read at the end, so that a GPU never waits
-  const auto forward = [&](int64_t i) {
+  const auto loss_of = [&](int64_t i) {
     const data::Batch batch = data::validation_batch(
         tokens, {config_.train.batch, config_.model.context}, i, config_.run.eval_batches);
-    losses.emplace_back(batch_loss(*model_, on_device(batch, device_)));
+    return batch_loss(*model_, on_device(batch, device_));
   };
+  std::vector<double> losses;
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
-    if (sharded_ != nullptr) return sharded_->run_forwards(config_.run.eval_batches, forward);
-    for (int64_t i = 0; i < config_.run.eval_batches; ++i) forward(i);
+    if (sharded_ != nullptr) {
+      losses = sharded_->run_forwards(config_.run.eval_batches, loss_of);
+      return;
+    }
+    std::vector<backend::AsyncScalar> pending;  // read at the end, so that a GPU never waits
+    for (int64_t i = 0; i < config_.run.eval_batches; ++i) pending.emplace_back(loss_of(i));
+    for (const backend::AsyncScalar& loss : pending) losses.push_back(loss.get());
   });
-  ranks::StepPart part;
-  for (const backend::AsyncScalar& loss : losses) part.losses.push_back(loss.get());
-  const std::vector<std::vector<double>> all = ranks_ == nullptr
-                                                   ? std::vector<std::vector<double>>{part.losses}
-                                                   : ranks::tally(*ranks_, part).losses;
-  // In the order of the batches, whatever rank ran them.
-  const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
   double sum = 0;
-  for (int64_t i = 0; i < config_.run.eval_batches; ++i)
-    sum += all[static_cast<size_t>(i % stride)][static_cast<size_t>(i / stride)];
+  for (const double loss : losses) sum += loss;
   return sum / static_cast<double>(config_.run.eval_batches);
 }
 
