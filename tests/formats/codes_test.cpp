@@ -17,10 +17,10 @@ constexpr const Format* small[] = {&spec::e4m3, &spec::e4m3fnuz, &spec::e5m2, &s
 TEST(Codes, TwoOfFourBitsShareAByteTheFirstInItsLowHalf) {
   const std::vector<float> values = {0.5f, -6, 1.5f, 0, -0.0f};
   std::vector<uint8_t> bytes(4, 0xEE);
-  encode_run(spec::e2m1, values.data(), values.size(), bytes.data());
+  Coder(spec::e2m1).encode_run(values.data(), values.size(), bytes.data());
   EXPECT_EQ(bytes, (std::vector<uint8_t>{0xF1, 0x03, 0x08, 0xEE}));
   std::vector<float> back(5, 99);
-  decode_run(spec::e2m1, bytes.data(), 5, back.data());
+  Coder(spec::e2m1).decode_run(bytes.data(), 5, back.data());
   EXPECT_EQ(back, values);
   EXPECT_TRUE(std::signbit(back[4]));
   EXPECT_EQ(code_bytes(spec::e2m1, 5), 3);
@@ -35,10 +35,10 @@ TEST(Codes, EveryCodeOfEveryFormatComesBack) {
       SCOPED_TRACE(std::string(format->name) + " " + std::to_string(code));
       const auto byte = static_cast<uint8_t>(code);
       float value = 0;
-      decode_run(*format, &byte, 1, &value);
+      Coder(*format).decode_run(&byte, 1, &value);
       if (!std::isfinite(value)) continue;  // saturates
       uint8_t again = 0xEE;
-      encode_run(*format, &value, 1, &again);
+      Coder(*format).encode_run(&value, 1, &again);
       EXPECT_EQ(again, byte);
     }
   }
@@ -48,17 +48,13 @@ TEST(Codes, LargeValuesSaturateAndTiesGoToEvenCodes) {
   const std::vector<float> values = {
       7, 1e30f, -std::numeric_limits<float>::infinity(), 5, 2.5f, 1.75f, 0.25f, 0.75f};
   std::vector<uint8_t> bytes(4);
-  encode_run(spec::e2m1, values.data(), values.size(), bytes.data());
+  Coder(spec::e2m1).encode_run(values.data(), values.size(), bytes.data());
   std::vector<float> back(8);
-  decode_run(spec::e2m1, bytes.data(), 8, back.data());
+  Coder(spec::e2m1).decode_run(bytes.data(), 8, back.data());
   EXPECT_EQ(back, (std::vector<float>{6, 6, -6, 4, 2, 2, 0, 1}));
 }
 
-TEST(Codes, WiderFormatsAreRefused) {
-  const float value = 1;
-  uint8_t bytes[4];
-  EXPECT_THROW(encode_run(spec::f16, &value, 1, bytes), Error);
-}
+TEST(Codes, WiderFormatsAreRefused) { EXPECT_THROW(Coder{spec::f16}, Error); }
 
 }  // namespace
 }  // namespace binade::formats

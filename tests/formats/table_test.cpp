@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "binade/base/json.h"
-#include "binade/formats/format.h"
+#include "binade/formats/parse.h"
 
 namespace binade::formats {
 namespace {
@@ -90,6 +91,55 @@ TEST(FormatTable, ANumberIsShownInEachFormat) {
   EXPECT_NE(line_of(large, "e2m1").find("overflows"), std::string::npos) << large;
   EXPECT_EQ(line_of(number_text(448, 1), "e4m3").find("overflows"), std::string::npos);
   EXPECT_NE(line_of(number_text(448, 1), "e4m3fnuz").find("overflows"), std::string::npos);
+}
+
+// By hand: 0.1 lies between 0.09375 and 0.1015625 of e4m3, 1.101b x 2^-4.
+TEST(FormatTable, ANumberInOneFormatHasItsNeighborsAndBits) {
+  EXPECT_EQ(number_text(0.1, 1, spec::e4m3),
+            "format   e4m3: 8 bits, bias 7, largest 448\n"
+            "above    0.109375       0x1e\n"
+            "value    0.1015625      0x1d\n"
+            "below    0.09375        0x1c\n"
+            "error    0.0015625      1.56%\n"
+            "bits     S EEEE MMM\n"
+            "         0 0011 101\n");
+  const std::string integer = number_text(-0.7, 10, parse("int4"));
+  EXPECT_NE(integer.find("above    -6             0xa\n"), std::string::npos) << integer;
+  EXPECT_NE(integer.find("value    -7             0x9\n"), std::string::npos) << integer;
+  EXPECT_NE(integer.find("below    -\n"), std::string::npos) << integer;
+  EXPECT_NE(integer.find("S MMM\n         1 001\n"), std::string::npos) << integer;
+  const std::string large = number_text(1e6, 1, spec::e5m2);
+  EXPECT_NE(large.find("below    57344          0x7b\n"), std::string::npos) << large;
+  EXPECT_NE(large.find("note     overflows\n"), std::string::npos) << large;
+}
+
+// 1 + 2^-8 + 2^-60 lies above the tie between 1 and 1 + 2^-7 of bf16; as an f32 it is the tie.
+TEST(FormatTable, NumbersAreRoundedOnce) {
+  const double above = 1 + std::ldexp(1, -8) + std::ldexp(1, -52);
+  EXPECT_NE(number_text(above, 1, spec::bf16).find("value    1.0078125"), std::string::npos);
+  EXPECT_NE(number_text(1 + std::ldexp(1, -8), 1, spec::bf16).find("value    1 "),
+            std::string::npos);
+  EXPECT_NE(number_text(1e-300, 1, spec::e5m2).find("underflows"), std::string::npos);
+}
+
+TEST(FormatTable, ANumberAsJson) {
+  const Format e3m4 = parse("e3m4");
+  const std::string text = number_json(-15.4, 1, {&e3m4, 1});
+  const json::Document document = json::parse(text, {.reader = "test", .file = "number"});
+  EXPECT_EQ(document.root().at("number").number(), -15.4);
+  const json::Value& row = document.root().at("formats").array().at(0);
+  EXPECT_EQ(row.at("name").string(), "e3m4");
+  EXPECT_EQ(row.at("code").number(), 0xef);
+  EXPECT_EQ(row.at("value").number(), -15.5);
+  EXPECT_EQ(row.at("above").number(), -15);
+  EXPECT_TRUE(row.at("below").is_null());
+  EXPECT_NEAR(row.at("error").number(), -0.1, 1e-12);
+  EXPECT_EQ(json::parse(number_json(70000, 1, number_formats()), {.reader = "test", .file = "n"})
+                .root()
+                .at("formats")
+                .array()
+                .size(),
+            number_formats().size());
 }
 
 TEST(FormatTable, LayoutsCountSignExponentAndMantissa) {

@@ -6,3 +6,7 @@
 #else
 #define BINADE_HD
 #endif
+
+// BINADE_INLINE marks a function that must be part of its caller, so that arguments which are
+// constants there make it as small as they allow.
+#define BINADE_INLINE [[gnu::always_inline]] inline

@@ -8,6 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/values.h"
+#include "binade/formats/parse.h"
 #include "binade/formats/table.h"
 
 namespace binade::cli {
@@ -16,8 +17,19 @@ namespace {
 struct FormatsArguments {
   std::optional<double> number;
   double scale = 1;
+  std::string format;
   bool json = false, bits = false;
 };
+
+std::string number_output(const FormatsArguments& arguments) {
+  const double number = *arguments.number, scale = arguments.scale;
+  if (arguments.format.empty())
+    return arguments.json ? formats::number_json(number, scale, formats::number_formats())
+                          : formats::number_text(number, scale);
+  const formats::Format format = formats::parse(arguments.format);
+  return arguments.json ? formats::number_json(number, scale, {&format, 1})
+                        : formats::number_text(number, scale, format);
+}
 
 std::string formats_output(const FormatsArguments& arguments) {
   if (arguments.number) {
@@ -25,7 +37,7 @@ std::string formats_output(const FormatsArguments& arguments) {
       fail("formats", {.argument = "NUMBER and --scale",
                        .expected = "finite numbers",
                        .found = fmt::format("{} and {}", *arguments.number, arguments.scale)});
-    return formats::number_text(*arguments.number, arguments.scale);
+    return number_output(arguments);
   }
   return arguments.json   ? formats::table_json()
          : arguments.bits ? formats::layout_text()
@@ -46,8 +58,12 @@ void add_formats(CLI::App& app) {
       ->needs(number)
       ->type_name("S")
       ->capture_default_str();
+  command
+      ->add_option("--in", arguments->format,
+                   "Round to this format alone, such as e3m4, e4m3b11fnuz, ue8m0 or int4")
+      ->needs(number)
+      ->type_name("FORMAT");
   auto* json = command->add_flag("--json", arguments->json, "Print JSON instead of text");
-  json->excludes(number);
   command->add_flag("--bits", arguments->bits, "Draw the bits of each format")
       ->excludes(json)
       ->excludes(number);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,9 +18,32 @@ constexpr int64_t code_bytes(const Format& format, int64_t count) {
   return (count + codes_per_byte(format) - 1) / codes_per_byte(format);
 }
 
-// Rounds to nearest even and saturates. NaN becomes NaN, or the largest number in a format without
-// one.
-void encode_run(const Format& format, const float* values, size_t count, uint8_t* bytes);
-void decode_run(const Format& format, const uint8_t* bytes, size_t count, float* values);
+// Conversions of one format.
+class Coder {
+ public:
+  // Fails for a format of more than 8 bits.
+  explicit Coder(const Format& format);
+
+  const Format& format() const { return format_; }
+
+  // As formats::encode<F> and decode<F>.
+  uint32_t encode(float value, Rounding rounding = Rounding::nearest_even,
+                  Overflow overflow = Overflow::special, uint32_t random = 0) const {
+    return detail::encode_fields(fields_, value, rounding, overflow, random);
+  }
+  float decode(uint32_t code) const { return values_[code]; }
+
+  // Rounds to nearest even and saturates. NaN becomes NaN, or the largest number in a format
+  // without one.
+  void encode_run(const float* values, size_t count, uint8_t* bytes) const;
+  // Rounds by random bits, one word per value, and saturates.
+  void encode_run(const float* values, const uint32_t* random, size_t count, uint8_t* bytes) const;
+  void decode_run(const uint8_t* bytes, size_t count, float* values) const;
+
+ private:
+  Format format_;
+  detail::Fields fields_;
+  std::array<float, 256> values_;
+};
 
 }  // namespace binade::formats

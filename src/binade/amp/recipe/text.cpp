@@ -8,6 +8,7 @@
 
 #include "binade/base/json.h"
 #include "binade/base/toml.h"
+#include "binade/formats/parse.h"
 
 namespace binade::amp {
 namespace {
@@ -82,10 +83,9 @@ class FieldValue {
 
 formats::Format format_named(const FieldValue& value) {
   const std::string given = value.text("the name of a format");
-  for (const formats::Format* format : formats::all) {
-    if (given == format->name) return *format;
-  }
-  value.refuse("a format that 'binade formats' lists");
+  const std::optional<formats::Format> format = formats::find_format(given);
+  if (!format) value.refuse("a format that 'binade formats' lists, or one by its bits");
+  return *format;
 }
 
 std::string number_text(double value) {

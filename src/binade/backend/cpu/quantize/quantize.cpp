@@ -300,16 +300,18 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
 }
 
 // Row `row` of a quantized matrix, before scales.
-void read_stored_row(const QuantizedView& q, int64_t row, float* values) {
+void read_stored_row(const QuantizedView& q, const formats::Coder& coder, int64_t row,
+                     float* values) {
   if (q.data.dtype != DType::u8) return read_row(q.data, row, 0, q.shape[1], values);
-  formats::decode_run(q.layout.format, q.data.as<uint8_t>() + row * q.data.strides[0],
-                      static_cast<size_t>(q.shape[1]), values);
+  coder.decode_run(q.data.as<uint8_t>() + row * q.data.strides[0], static_cast<size_t>(q.shape[1]),
+                   values);
 }
 
-void write_stored_row(const float* values, int64_t row, const QuantizedView& q) {
+void write_stored_row(const float* values, int64_t row, const formats::Coder& coder,
+                      const QuantizedView& q) {
   if (q.data.dtype != DType::u8) return write_row(values, q.data, row, 0, q.shape[1]);
-  formats::encode_run(q.layout.format, values, static_cast<size_t>(q.shape[1]),
-                      q.data.as<uint8_t>() + row * q.data.strides[0]);
+  coder.encode_run(values, static_cast<size_t>(q.shape[1]),
+                   q.data.as<uint8_t>() + row * q.data.strides[0]);
 }
 
 // Quantizes rows of groups, one after the other: scale_of(amax) is the scale of a group, with the
@@ -319,6 +321,7 @@ void quantize_coded_groups(const TensorView& x, const QuantizedView& out, F scal
   const int64_t rows = x.shape[0], columns = x.shape[1];
   const ScaleGroup group = sized_group(x.shape, out.layout.group);
   const Shape groups = scale_shape(x.shape, out.layout.group);
+  const formats::Coder coder(out.layout.format);
   parallel_for(groups[0], std::max<int64_t>(1, 4 / group.rows), [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(group.rows * columns));
     for (int64_t index = begin; index < end; ++index) {
@@ -338,7 +341,7 @@ void quantize_coded_groups(const TensorView& x, const QuantizedView& out, F scal
         }
       }
       for (int64_t row = 0; row < height; ++row)
-        write_stored_row(values.data() + row * columns, top + row, out);
+        write_stored_row(values.data() + row * columns, top + row, coder, out);
     }
   });
 }
@@ -363,7 +366,7 @@ class ScaleLevel {
   ScaleLevel(const TensorView& scales, const formats::Format& format, const Shape& matrix,
              ScaleGroup group)
       : scales_(scales),
-        format_(format),
+        coder_(scales.dtype == DType::f32 ? formats::spec::e8m0 : format),
         group_(sized_group(matrix, group)),
         across_(scale_shape(matrix, group)[1]) {}
 
@@ -385,13 +388,13 @@ class ScaleLevel {
     if (scales_.dtype == DType::f32) {
       std::copy_n(scales_.as<float>() + begin, across_, result.begin());
     } else {
-      formats::decode_run(format_, scales_.as<uint8_t>() + begin, result.size(), result.data());
+      coder_.decode_run(scales_.as<uint8_t>() + begin, result.size(), result.data());
     }
     return result;
   }
 
   const TensorView& scales_;
-  const formats::Format& format_;
+  formats::Coder coder_;  // of scales in bytes
   ScaleGroup group_;
   int64_t across_;
 };
@@ -401,10 +404,11 @@ void dequantize(const QuantizedView& q, TensorView x) {
   if (rows == 0 || columns == 0) return;
   const ScaleLevel inner(q.scale_inv, q.layout.scale, q.shape, q.layout.group),
       outer(q.outer_inv, formats::spec::f32, q.shape, q.layout.outer.value_or(ScaleGroup{}));
+  const formats::Coder coder(q.data.dtype == DType::u8 ? q.layout.format : formats::spec::e4m3);
   parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
-      read_stored_row(q, row, values.data());
+      read_stored_row(q, coder, row, values.data());
       inner.apply(row, values);
       if (q.outer_inv.present) outer.apply(row, values);
       dispatch_floating("dequantize", x.dtype, [&](auto tag) {
