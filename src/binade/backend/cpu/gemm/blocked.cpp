@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "binade/backend/cpu/gemm/k_blocks.h"
 #include "binade/backend/cpu/gemm/pass.h"
 #include "binade/backend/cpu/gemm/scratch.h"
 #include "binade/backend/cpu/gemm/variants.h"
@@ -26,10 +27,8 @@ namespace {
 
 // A matmul is divided on three levels. Spans are packed at a time, so that packed memory is
 // bounded. K blocks are summed in registers before sums go to memory. Tiles are the work items of
-// threads. Rounding depends only on the spans and blocks along K, and those only on k: the same
-// bits for any number of threads.
+// threads.
 constexpr int64_t span_bytes = 16 << 20;  // per packed operand: several times an L2 cache
-constexpr int64_t k_span = 16384;         // a multiple of every kernel's kc
 
 bool outputs_are_sums(const GemmProblem& p) {
   const Epilogue& e = p.epilogue;
@@ -45,12 +44,11 @@ void gemm_blocked(const GemmProblem& p, const Kernel& kernel) {
   const OperandRows source_a{p.a.data, p.a.dtype, p.a.row_stride, p.a.col_stride, tf32};
   const OperandRows source_b{p.b.data, p.b.dtype, p.b.col_stride, p.b.row_stride, tf32};
   const int64_t workers = worthwhile_threads(1, p.m, p.n, p.k);
-  const int64_t depth = std::clamp<int64_t>(p.k, 1, k_span);
-  const int64_t span = span_bytes / (depth * kernel.element_bytes());
+  const KBlocks k_blocks(p.k, kernel);
+  const int64_t span = span_bytes / (k_blocks.span_depth() * kernel.element_bytes());
   const int64_t m_span = std::max<int64_t>(round_down(span, kernel.mr), kernel.mr);
   const int64_t n_span = std::max<int64_t>(round_down(span, kernel.nr), kernel.nr);
-  const int64_t spans = std::max<int64_t>(divide_up(p.k, k_span), 1);
-  const int64_t kc = round_up(divide_up(depth, divide_up(depth, kernel.kc)), kernel.group());
+  const int64_t spans = k_blocks.spans(), kc = k_blocks.depth();
   const auto layout = [&](int rows, int group) {
     return PanelLayout{kernel.bf16, rows, group, kernel.group()};
   };
@@ -67,7 +65,7 @@ void gemm_blocked(const GemmProblem& p, const Kernel& kernel) {
                   .b = b,
                   .rows = {i, std::min(m_span, p.m - i)},
                   .columns = {j, std::min(n_span, p.n - j)},
-                  .depth = std::min(k_span, p.k - s * k_span),
+                  .depth = std::min(KBlocks::span, p.k - s * KBlocks::span),
                   .kc = kc,
                   .first = s == 0,
                   .last = s + 1 == spans,
@@ -76,8 +74,8 @@ void gemm_blocked(const GemmProblem& p, const Kernel& kernel) {
         if (spans > 1 && s == 0) sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
         pass.sums = sums;
         pass.own_rows = p.n <= pass.tile_columns;
-        const OperandBlock block_a{i, pass.rows.size, s * k_span, pass.depth},
-            block_b{j, pass.columns.size, s * k_span, pass.depth};
+        const OperandBlock block_a{i, pass.rows.size, s * KBlocks::span, pass.depth},
+            block_b{j, pass.columns.size, s * KBlocks::span, pass.depth};
         if (pass.own_rows) a.select_unpacked_block(block_a);
         const bool pack_a = !pass.own_rows && a.select_block(block_a);
         const bool pack_b = b.select_block(block_b);

@@ -24,10 +24,10 @@ void check_sizes(const GemmProblem& p) {
 void run(const GemmProblem& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.a.dtype == DType::f64 || p.b.dtype == DType::f64) return gemm_f64(p);
-  if (p.m == 1 || p.n == 1) return gemm_skinny(p);
   const Level& level = current_level();
   const bool bf16 = level.bf16 != nullptr && exact_in_bf16(p.a.dtype) && exact_in_bf16(p.b.dtype);
-  gemm_blocked(p, bf16 ? *level.bf16 : *level.f32);
+  const Kernel& kernel = bf16 ? *level.bf16 : *level.f32;
+  p.m == 1 || p.n == 1 ? gemm_vector(p, kernel) : gemm_blocked(p, kernel);
 }
 
 // Whether the matmuls of a batch share B and their rows are evenly spaced throughout: then they are

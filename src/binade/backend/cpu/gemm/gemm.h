@@ -41,7 +41,8 @@ struct GemmProblem {
 // instructions flush subnormal operands and sums to zero and may round each partial sum less
 // accurately than an FMA does: |error| <= k * 2^-23 * sum|a||b| holds for all kernels.
 //
-// A given CPU level gives the same bits for any number of threads. C may not overlap an operand.
+// A given CPU level gives the same bits for any number of threads, and an output the same bits
+// whatever other rows and columns there are. C may not overlap an operand.
 // Inside a parallel_for body the call runs on the calling thread alone.
 void gemm(const GemmProblem& problem);
 

@@ -42,6 +42,9 @@ struct Kernel {
   // `prefetch` is a part of B that later calls need; this call may prefetch as many bytes of it as
   // its own panel of B has, divided by prefetch_divisor.
   void (*tile)(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* prefetch);
+  // The same for one row, with the bits that a tile gives it: `a` is k elements in a row, `sums` nr
+  // of them. Null: a tile adds each product by an f32 FMA, which needs no packed panels.
+  void (*row)(int64_t k, PanelPair panels, float* sums, bool accumulate) = nullptr;
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread
   void (*leave)() = nullptr;
 

@@ -1,6 +1,7 @@
 #include "binade/backend/cpu/gemm/kernel.h"
 
 #if defined(__x86_64__)
+#include <algorithm>
 #pragma GCC push_options
 #pragma GCC target("amx-tile,amx-bf16")
 #include <immintrin.h>
@@ -90,6 +91,30 @@ void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const voi
   _tile_stored(3, c_low + 16, c_row_bytes);
 }
 
+// Tiles of A whose 16 rows are the same one: rows that are loaded 0 bytes apart.
+void row(int64_t k, PanelPair panels, float* sums, bool accumulate) {
+  const auto* a = static_cast<const char*>(panels.a);
+  const auto* b = static_cast<const char*>(panels.b);
+  if (accumulate) {
+    _tile_loadd(0, sums, 0);
+    _tile_loadd(1, sums + 16, 0);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+  }
+  for (int64_t p = 0; p < k; p += depth, a += a_row_bytes, b += depth / 2 * b_row_bytes) {
+    _tile_loadd(4, a, 0);
+    _tile_loadd(6, b, b_row_bytes);
+    _tile_loadd(7, b + 64, b_row_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+  alignas(64) float equal_rows[16 * columns];
+  _tile_stored(0, equal_rows, columns * sizeof(float));
+  _tile_stored(1, equal_rows + 16, columns * sizeof(float));
+  std::copy_n(equal_rows, columns, sums);
+}
+
 }  // namespace
 
 const Kernel amx_kernel{.name = "amx",
@@ -102,6 +127,7 @@ const Kernel amx_kernel{.name = "amx",
                         .strip = 256,
                         .a_in_l1 = true,
                         .tile = tile,
+                        .row = row,
                         .enter = enter,
                         .leave = leave};
 

@@ -63,6 +63,23 @@ void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const voi
   }
 }
 
+void row(int64_t k, PanelPair panels, float* sums, bool accumulate) {
+  const auto* a = static_cast<const uint16_t*>(panels.a);
+  const auto* b = static_cast<const uint16_t*>(panels.b);
+  __m512 left = _mm512_setzero_ps(), right = left;
+  for (int64_t p = 0; p < k; p += group, b += columns * group) {
+    const __m512bh av = broadcast_pair(a + p);
+    left = _mm512_dpbf16_ps(left, av, load(b));
+    right = _mm512_dpbf16_ps(right, av, load(b + 32));
+  }
+  if (accumulate) {
+    left = _mm512_add_ps(_mm512_loadu_ps(sums), left);
+    right = _mm512_add_ps(_mm512_loadu_ps(sums + 16), right);
+  }
+  _mm512_storeu_ps(sums, left);
+  _mm512_storeu_ps(sums + 16, right);
+}
+
 }  // namespace
 
 const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
@@ -75,7 +92,8 @@ const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
                                 .strip = 256,
                                 .columns = 2048,
                                 .a_in_l1 = true,
-                                .tile = tile};
+                                .tile = tile,
+                                .row = row};
 
 }  // namespace binade::backend::cpu
 #pragma GCC pop_options

@@ -90,6 +90,26 @@ void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const voi
   }
 }
 
+// The second row of A, which BFMMLA multiplies as well, repeats the first.
+void row(int64_t k, PanelPair panels, float* sums, bool accumulate) {
+  const auto* a = static_cast<const bfloat16_t*>(panels.a);
+  const auto* b = static_cast<const bfloat16_t*>(panels.b);
+  float32x4_t sum[columns / 2] = {};
+  for (int64_t p = 0; p < k; p += group, b += columns * group) {
+    const bfloat16x4_t once = vld1_bf16(a + p);
+    const bfloat16x8_t twice = vcombine_bf16(once, once);
+#pragma GCC unroll 6
+    for (int j = 0; j < columns / 2; ++j)
+      sum[j] = vbfmmlaq_f32(sum[j], twice, vld1q_bf16(b + 2 * group * j));
+  }
+#pragma GCC unroll 3
+  for (int j = 0; j < columns / 2; j += 2) {
+    float* out = sums + 2 * j;
+    const float32x4_t four = vcombine_f32(vget_low_f32(sum[j]), vget_low_f32(sum[j + 1]));
+    vst1q_f32(out, accumulate ? vaddq_f32(vld1q_f32(out), four) : four);
+  }
+}
+
 }  // namespace
 
 const Kernel neon_bf16_kernel{.name = "neon-bf16",
@@ -100,7 +120,8 @@ const Kernel neon_bf16_kernel{.name = "neon-bf16",
                               .b_group = group,
                               .kc = 1024,
                               .strip = 1032,
-                              .tile = tile};
+                              .tile = tile,
+                              .row = row};
 
 }  // namespace binade::backend::cpu
 #pragma GCC pop_options

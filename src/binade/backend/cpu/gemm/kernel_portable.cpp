@@ -44,6 +44,22 @@ void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const voi
   }
 }
 
+void row(int64_t k, PanelPair panels, float* sums, bool accumulate) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  Vector left{}, right{};
+  for (int64_t p = 0; p < k; ++p, b += columns) {
+    left += a[p] * load(b);
+    right += a[p] * load(b + 4);
+  }
+  if (accumulate) {
+    left += load(sums);
+    right += load(sums + 4);
+  }
+  std::memcpy(sums, &left, sizeof left);
+  std::memcpy(sums + 4, &right, sizeof right);
+}
+
 }  // namespace
 
 const Kernel portable_kernel{.name = "portable",
@@ -54,6 +70,7 @@ const Kernel portable_kernel{.name = "portable",
                              .b_group = 1,
                              .kc = 256,
                              .strip = 384,
-                             .tile = tile};
+                             .tile = tile,
+                             .row = row};
 
 }  // namespace binade::backend::cpu

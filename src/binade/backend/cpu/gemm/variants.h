@@ -11,8 +11,8 @@ namespace binade::backend::cpu {
 // Any shape: cache blocks of packed operands, tiles distributed over threads.
 void gemm_blocked(const GemmProblem& problem, const Kernel& kernel);
 
-// m == 1 or n == 1: a matrix times a vector, without packing.
-void gemm_skinny(const GemmProblem& problem);
+// m == 1 or n == 1: a matrix times a vector, with the bits that gemm_blocked gives.
+void gemm_vector(const GemmProblem& problem, const Kernel& kernel);
 
 // An operand is f64: sums in f64.
 void gemm_f64(const GemmProblem& problem);
