@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -28,8 +27,6 @@
 #include "binade/ranks/agreement.h"
 #include "binade/ranks/host_facts.h"
 #include "binade/ranks/sharded.h"
-#include "binade/train/config/presets.h"
-#include "binade/train/trainer.h"
 
 namespace binade::ranks {
 namespace {
@@ -67,8 +64,11 @@ void fold(const Ranks& ranks, Fold::Options options, Device device) {
     }
     sum.end_round();
   }
+  sum.finish();
   int64_t wrong = 0, checked = 0;
   std::vector<Tensor> sums = sum.sums();
+  if (sums.empty())
+    for (const Tensor& parameter : parameters) sums.push_back(parameter.grad());
   for (size_t i = 0; i < parameters.size(); ++i) {
     sums[i] = to(sums[i], Device::cpu());
     const Range owned = partition.owned(i, ranks->rank());
@@ -235,59 +235,6 @@ void infinite(const Ranks& ranks, const std::string& recipe) {
     std::printf("%s %lx\n", name.c_str(), static_cast<unsigned long>(hash_of(tensor)));
 }
 
-// Steps of a GPT-2 on a GPU in one process, without ranks and as one rank with NCCL, by turns:
-// prints the medians of both and the waits for the GPU.
-void speed(const std::string& precision, const std::string& graph) {
-  train::Config config;
-  config.model.layers = 12, config.model.width = 768, config.model.heads = 12,
-  config.model.context = 1024;
-  config.model.vocab = 50304, config.train.batch = 8, config.train.accumulate = 8;
-  config.precision.matmul =
-      precision == "fp8" ? train::Precision::quantized : train::Precision::bf16;
-  config.train.graph = graph == "off" ? train::GraphMode::off : train::GraphMode::automatic;
-  config.train.device = Device::cuda();
-  train::complete(config, true);
-  std::string text(1 << 20, ' ');
-  for (size_t i = 0; i < text.size(); ++i)
-    text[i] = static_cast<char>('a' + random::bits(3, 0, i) % 26);
-  const data::Tokens tokens = data::Tokens::of_bytes(text);
-  constexpr int turns = 5, steps = 6;
-  train::Trainer plain(config), ranked(config, single());
-  struct Side {
-    const char* name;
-    train::Trainer& trainer;
-    std::vector<double> times;
-    int64_t waits = 0;
-    double loss = 0;
-  } sides[] = {{"one process", plain, {}}, {"one rank", ranked, {}}};
-  for (int turn = -1; turn < turns; ++turn) {
-    for (int k = 0; k < 2; ++k) {
-      Side& side = sides[turn % 2 == 0 ? k : 1 - k];
-      backend::synchronize(*config.train.device);
-      const int64_t waits = backend::host_waits();
-      const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < steps; ++i) {
-        side.trainer.start_step(tokens);
-        side.trainer.finished();
-      }
-      side.waits += turn < 0 ? 0 : backend::host_waits() - waits;
-      backend::synchronize(*config.train.device);
-      const std::chrono::duration<double, std::milli> time =
-          std::chrono::steady_clock::now() - begin;
-      if (turn >= 0) side.times.push_back(time.count() / steps);
-      side.loss = side.trainer.finish_all().back().loss;
-    }
-  }
-  for (Side& side : sides) {
-    std::sort(side.times.begin(), side.times.end());
-    std::printf("%s %s: %.3f ms a step (%.3f to %.3f), %ld host waits in %d steps, graph %d, %a\n",
-                precision.c_str(), side.name, side.times[turns / 2], side.times.front(),
-                side.times.back(), long(side.waits), turns * steps, side.trainer.uses_graph(),
-                side.loss);
-  }
-  std::printf("%+.2f%%\n", 100 * (sides[1].times[turns / 2] / sides[0].times[turns / 2] - 1));
-}
-
 void gather_something(Communicator& ranks, const std::string& name) {
   const int64_t mine = ranks.rank();
   std::vector<int64_t> all(static_cast<size_t>(ranks.size()));
@@ -342,7 +289,8 @@ void fault(const Ranks& ranks, const std::string& kind) {
     ranks->broadcast_text("something else", "");
     ranks->broadcast_text("something else", "");
   }
-  if (kind == "differs") agree(*ranks, {{"version", faulty ? "2" : "1"}});
+  if (kind == "differs")
+    agree(*ranks, [&] { return AgreedFacts{{"version", faulty ? "2" : "1"}}; });
   if (kind == "fails" || kind == "fails_alike") {
     together(*ranks, [&] {
       if (faulty || kind == "fails_alike")
@@ -377,7 +325,6 @@ int main(int argc, char** argv) {
                std::string(argv[4]) == "recompute", argc > 5 && std::string(argv[5]) == "split");
     }
     if (scenario == "infinite") infinite(ranks, argv[2]);
-    if (scenario == "speed") speed(argv[2], argv[3]);
     if (scenario == "agreement") agreement(ranks, std::atoi(argv[2]));
     if (scenario == "fault") fault(ranks, argv[2]);
   } catch (const FailedElsewhere&) {

@@ -101,7 +101,6 @@ TEST(Sharded, RefusesFewerMicroBatchesThanRanks) {
   const Partition partition(std::vector<Tensor>{weight}, 1);
   optim::AdamW optimizer({weight}, {.master = {.parts = partition.parts(0)}});
   EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.micro_batches = 0}), Error);
-  EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.stage = 3}), Error);  // no blocks
   EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.stage = 4}), Error);
 }
 

@@ -20,7 +20,7 @@ struct OptimizerKernels {
                         TensorView found_inf);
   // The 2-norm in two halves, for gradients that several processes own: parts (f64, one for every
   // norm_piece elements of each gradient) and found_inf as above; then the norm of parts put
-  // together in the order of the gradients. On a CPU the result has the bits of gradient_norm.
+  // together in the order of the gradients. The result has the bits of gradient_norm.
   void (*gradient_norm_parts)(std::span<const TensorView> gradients, TensorView parts,
                               TensorView found_inf);
   void (*join_norm_parts)(TensorView parts, TensorView norm);

@@ -47,7 +47,7 @@ struct RunArguments : ConfigArguments {
 // would.
 std::string choose_activations(train::Config& config) {
   if (config.train.activations) return {};
-  const train::Arrangement chosen = train::arrange(config, nullptr);
+  const train::Arrangement chosen = train::arrange(config);
   config.train.activations = chosen.activations;
   return "# " + train::describe(chosen, config) + "\n";
 }

@@ -19,6 +19,7 @@
 #include "binade/io/file.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/reduce/reduce.h"
+#include "binade/train/micro_batch.h"
 
 namespace binade::lab {
 namespace {

@@ -56,8 +56,9 @@ void together(Communicator& ranks, FunctionRef<void()> work) {
   fail(where, {.argument = first});
 }
 
-void agree(Communicator& ranks, const AgreedFacts& facts) {
-  for (const auto& [name, value] : facts) {
+void agree(Communicator& ranks, FunctionRef<AgreedFacts()> facts) {
+  if (ranks.size() == 1) return;
+  for (const auto& [name, value] : facts()) {
     const std::vector<std::string> all = ranks.all_gather_text(name, value);
     for (size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank] == all[0]) continue;

@@ -25,7 +25,8 @@ void together(Communicator& ranks, FunctionRef<void()> work);
 using AgreedFacts = std::vector<std::pair<std::string, std::string>>;
 
 // Fails as together() does if a rank differs from rank 0 in a fact, and shows both values. Long
-// texts (a configuration) are shown by their first different line. Collective.
-void agree(Communicator& ranks, const AgreedFacts& facts);
+// texts (a configuration) are shown by their first different line. A rank alone agrees with itself:
+// its facts are not asked for. Collective.
+void agree(Communicator& ranks, FunctionRef<AgreedFacts()> facts);
 
 }  // namespace binade::ranks

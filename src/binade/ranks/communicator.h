@@ -161,8 +161,8 @@ std::shared_ptr<Communicator> simulated(int rank, int size);
 std::shared_ptr<Communicator> init();
 
 // These ranks for the memory of a device: NCCL's for a GPU, which each rank must have one of,
-// made once and then returned again; `ranks` themselves for others. Fails if this build has no
-// NCCL. Collective.
+// made once and then returned again; `ranks` themselves for others. A process alone needs no NCCL;
+// for more, it fails if this build has none. Collective.
 std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ranks, Device device);
 
 // The GPU of a rank among those of its machine: cuda:(local rank modulo GPUs). Other devices as

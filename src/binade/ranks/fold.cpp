@@ -46,6 +46,10 @@ Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
                    .expected = "gradients sent in f32",
                    .found = std::string(name(options_.wire))});
   }
+  if (is_alone()) {
+    sums_.resize(parameters_.size());
+    return;
+  }
   for (const Tensor& parameter : parameters_) {
     if (parameter.grad_dtype() == DType::f32) continue;
     fail("ranks", {.argument = "parameter " + describe(parameter),
@@ -69,6 +73,7 @@ Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
 
 std::vector<Tensor> Fold::sums() const {
   std::vector<Tensor> result;
+  if (is_alone()) return result;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Bucket& bucket = partition_.buckets()[bucket_of_[i]];
     const auto index =
@@ -82,6 +87,10 @@ std::vector<Tensor> Fold::sums() const {
 }
 
 void Fold::begin_round(bool is_first, int leaves) {
+  if (is_alone()) {
+    is_first ? sums_.assign(parameters_.size(), Tensor()) : keep_first();
+    return;
+  }
   is_first_ = is_first;
   leaves_ = leaves;
   next_ = 0;
@@ -90,6 +99,7 @@ void Fold::begin_round(bool is_first, int leaves) {
 }
 
 void Fold::note_finished(size_t parameter) {
+  if (is_alone()) return add_own(parameter);
   size_t& missing = missing_[bucket_of_[parameter]];
   if (missing > 0) --missing;
   send_ready();
@@ -120,22 +130,38 @@ void Fold::pack(const Bucket& bucket) {
   }
 }
 
-void Fold::add_own(const Bucket& bucket, const Tensor& sum) {
-  const NoGrad no_grad;
-  for (size_t i = 0; i < bucket.parameters.size(); ++i) {
-    const Tensor& parameter = parameters_[bucket.parameters[i]];
-    const Tensor gradient = gradient_of(parameter);
-    backend::of(sum).elementwise.axpby(
-        1, gradient, is_first_ ? 0 : 1,
-        sum.strided(parameter.shape(), gradient.strides(), sum.offset() + bucket.starts[i]));
-    parameter.zero_grad();
+void Fold::keep_first() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (sums_[i].defined() || !parameters_[i].grad().defined()) continue;
+    sums_[i] = parameters_[i].grad();
+    parameters_[i].zero_grad();
+  }
+}
+
+void Fold::add_own(size_t parameter) {
+  const Tensor gradient = gradient_of(parameters_[parameter]);
+  const auto& kernels = backend::of(gradient).elementwise;
+  if (options_.wire != DType::f32) {
+    const memory::CategoryGuard category(memory::Category::workspace);
+    const Tensor rounded = Tensor::empty(gradient.shape(), options_.wire, gradient.device());
+    kernels.copy(gradient, rounded);
+    kernels.copy(rounded, gradient);
+  }
+  if (!sums_[parameter].defined()) return;
+  kernels.axpby(1, gradient, 1, sums_[parameter]);
+  parameters_[parameter].zero_grad();
+}
+
+void Fold::finish() {
+  if (!is_alone()) return;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (sums_[i].defined()) parameters_[i].set_grad(std::exchange(sums_[i], {}));
   }
 }
 
 void Fold::send(size_t index) {
   add_arrived();
   const Bucket& bucket = partition_.buckets()[index];
-  if (ranks_->size() == 1 && options_.wire == DType::f32) return add_own(bucket, sums_[index]);
   const bool has_leaf = ranks_->rank() < leaves_;
   if (has_leaf) pack(bucket);
   const auto size = static_cast<int64_t>(size_of(options_.wire));

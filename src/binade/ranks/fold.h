@@ -10,9 +10,13 @@
 
 namespace binade::ranks {
 
-// Sums the gradients of micro-batches in their order, whatever rank computed them: the sum has the
-// bits of one process that adds the same gradients one after the other, in f32. A round is one
+// Sums the gradients of micro-batches in their order, whatever rank computed them, each as a
+// backward of its own would leave it. A kernel that accumulated into the sum directly would add its
+// terms one by one instead. So the sum has the same bits for any number of ranks. A round is one
 // micro-batch of each rank.
+//
+// A rank alone keeps one set of gradients: those of the first round become the sums where they are,
+// and later ones are added and released as soon as they are complete.
 class Fold {
  public:
   struct Options {
@@ -25,7 +29,8 @@ class Fold {
   Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
        std::vector<Tensor> parameters, const Options& options);
 
-  // The sums of the elements this rank owns, f32, one tensor for each parameter.
+  // The sums of the elements this rank owns, f32, one tensor for each parameter. None for a rank
+  // alone, whose sums are the parameters' gradients.
   std::vector<Tensor> sums() const;
 
   // Starts a round in which ranks 0 to `leaves` - 1 have a micro-batch.
@@ -38,6 +43,8 @@ class Fold {
   void send_up_to(size_t buckets);
   // Sends all that is left and ends the round. A rank without a micro-batch calls it alone.
   void end_round();
+  // After the last round.
+  void finish();
 
  private:
   void send_ready();
@@ -45,14 +52,17 @@ class Fold {
   // Waits for the bucket under way and adds its gradients.
   void add_arrived();
   void pack(const Bucket& bucket);
-  // One rank adds its gradients where they are.
-  void add_own(const Bucket& bucket, const Tensor& sum);
+  bool is_alone() const { return ranks_->size() == 1; }
+  // Of a rank alone: moves the first gradients, so that later ones get buffers of their own.
+  void keep_first();
+  // Of a rank alone: adds the gradient of a parameter, unless it is the first.
+  void add_own(size_t parameter);
 
   std::shared_ptr<Communicator> ranks_;
   const Partition& partition_;
   std::vector<Tensor> parameters_;
   Options options_;
-  std::vector<Tensor> sums_;    // of each bucket
+  std::vector<Tensor> sums_;    // of each bucket; alone: of each parameter, undefined at first
   Tensor outgoing_, incoming_;  // a bucket's, in the type on the wire
   std::vector<int64_t> send_counts_, receive_counts_;
   std::vector<size_t> bucket_of_;  // of each parameter

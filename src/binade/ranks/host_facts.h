@@ -11,6 +11,9 @@ namespace binade::ranks {
 struct HostFacts {
   int64_t stop = 0;                // the signal that asks the run to end; 0: none
   double seconds = 0, waited = 0;  // of the steps so far
+
+  // The fraction of the time that was spent waiting for others.
+  double waiting() const { return seconds > 0 ? waited / seconds : 0; }
 };
 
 // The facts of all ranks: any signal, and the times of all together. Fails if the ranks did not run

@@ -159,6 +159,7 @@ Range Partition::owned(size_t parameter, int rank) const {
 
 std::vector<optim::Part> Partition::parts(int rank) const {
   std::vector<optim::Part> result;
+  if (ranks_ == 1) return result;
   for (size_t i = 0; i < places_.size(); ++i) {
     const Range range = owned(i, rank);
     result.push_back({range.begin, range.size()});

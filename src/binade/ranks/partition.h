@@ -54,7 +54,8 @@ class Partition {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   // The elements of a parameter that a rank owns: one run, perhaps empty.
   Range owned(size_t parameter, int rank) const;
-  // The owned ranges of all parameters, for optim::MasterOptions.
+  // The owned ranges of all parameters, for optim::MasterOptions. Empty for a rank alone, which
+  // owns all.
   std::vector<optim::Part> parts(int rank) const;
   // Elements of all parameters that a rank owns.
   int64_t owned_elements(int rank) const;

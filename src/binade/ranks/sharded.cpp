@@ -85,8 +85,10 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
             {.wire = options.reduce_dtype, .order = options.order}),
       tally_(device_ranks_, partition_, parameters_.size(), options.micro_batches, device_),
       hooks_(std::make_shared<Hooks>()) {
-  optimizer.use_gradients(fold_.sums());
-  if (options.stage == 3) make_units(model);
+  if (ranks_->size() == 1) options_.stage = 2;  // there is nothing to shard
+  if (std::vector<Tensor> sums = fold_.sums(); !sums.empty())
+    optimizer.use_gradients(std::move(sums));
+  if (options_.stage == 3) make_units(model);
   for (const Bucket& bucket : partition_.buckets()) {
     std::vector<size_t> members;
     for (const size_t i : bucket.parameters) {
@@ -94,7 +96,7 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
     }
     gathered_.emplace_back(partition_, parameters_, std::move(members));
   }
-  if (options.stage != 2) return;
+  if (options_.stage != 2) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     autograd::on_gradient(parameters_[i], [hooks = hooks_, i](const Tensor&) {
       if (hooks->fold != nullptr) hooks->fold->note_finished(i);
@@ -251,11 +253,13 @@ void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
     });
     fold_.end_round();
   }
+  fold_.finish();
 }
 
 StepNumbers Sharded::norm_numbers() const {
   const memory::CategoryGuard category(memory::Category::workspace);
-  const std::vector<Tensor> gradients = optimizer_.gradients();
+  std::vector<Tensor> gradients = optimizer_.gradients();
+  std::erase_if(gradients, [](const Tensor& gradient) { return !gradient.defined(); });
   int64_t parts = 0;
   for (const Tensor& gradient : gradients) parts += backend::norm_parts(gradient.numel(), device_);
   StepNumbers numbers{.norm_parts = Tensor::empty({parts}, DType::f64, device_),
@@ -270,7 +274,7 @@ Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losse
                                const amp::GradientCheck* check) {
   StepNumbers own = norm_numbers();
   own.losses = losses;
-  if (check != nullptr) {
+  if (check != nullptr && check->found_inf.defined()) {
     own.found_inf = check->found_inf;
     own.first_bad = check->first_bad;
   }
@@ -299,6 +303,7 @@ void Sharded::gather_parameters(const Tensor& found_inf) {
 }
 
 StateDict Sharded::gather(const StateDict& optimizer_state) {
+  if (ranks_->size() == 1) return optimizer_state;
   StateDict result;
   for (const auto& [name, own] : optimizer_state) {
     if (name.ends_with("steps")) {

@@ -39,9 +39,10 @@ struct ShardedStep {
   bool applied = true;
 };
 
-// Trains one model on many ranks: each runs some of the micro-batches of a step and updates the
+// Trains one model on all ranks: each runs some of the micro-batches of a step and updates the
 // elements of the master weights and moments that it owns. The results have the same bits for any
-// number of ranks. An optimizer that has such parts only is made with
+// number of ranks. A rank alone has all of them: nothing is copied or sent, and gradients stay
+// where backwards leave them. An optimizer that has such parts only is made with
 //   Partition partition(model.parameters(), ranks->size());
 //   optim::AdamW optimizer(model.parameters(), {.master = {.parts = partition.parts(rank)}});
 // All members are collective, except micro_batches().
@@ -60,6 +61,8 @@ class Sharded {
 
   // The micro-batches of this rank: rank, rank + ranks, ...
   const std::vector<int64_t>& micro_batches() const { return micros_; }
+  // The index of one of these among them.
+  size_t own_index(int64_t micro) const { return static_cast<size_t>(micro / ranks_->size()); }
 
   // The parts of a step, for training loops of one's own. First: calls backward(micro) for the
   // micro-batches of this rank and sums the gradients of all.
@@ -80,6 +83,8 @@ class Sharded {
   // The losses of `count` forwards without a backward, in their order. Each rank calls loss_of()
   // for some of them; a GPU's are read at the end.
   std::vector<double> run_forwards(int64_t count, FunctionRef<Tensor(int64_t index)> loss_of);
+  // Stage 3 of many ranks: the memory of parameters comes and goes.
+  bool releases_weights() const { return options_.stage == 3; }
   // Stage 3: whole parameters, on all ranks or on rank 0 alone, until the next step or forward, or
   // until keep_shards(). Does nothing in other stages.
   void gather_weights(Units::Where where);
@@ -89,6 +94,8 @@ class Sharded {
 
   // The optimizer's state with whole tensors in place of parts, on rank 0; on the others as it is.
   StateDict gather(const StateDict& optimizer_state);
+  // After a replay of a captured step: see Communicator::watch_replay().
+  void watch_replay() { device_ranks_->watch_replay(); }
 
   const Partition& partition() const { return partition_; }
 

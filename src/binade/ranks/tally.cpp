@@ -60,7 +60,7 @@ Tensor Tally::make_order(int64_t length, int64_t begin) const {
 }
 
 StepNumbers Tally::exchange(const StepNumbers& own) {
-  if (ranks_->size() == 1) return own;
+  if (ranks_->size() == 1 || device_.is_meta()) return own;  // meta: there are no numbers
   const memory::CategoryGuard category(memory::Category::workspace);
   const auto& kernels = backend::of(device_);
   const int64_t ranks = ranks_->size(), most_losses = divide_up(micro_batches_, ranks);

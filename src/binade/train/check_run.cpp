@@ -13,8 +13,9 @@
 
 namespace binade::train {
 
-void check_rank_device(Device device) {
-  if (!backend::capabilities(device).has_collectives || !ranks::nccl_version().empty()) return;
+void check_rank_device(Device device, int ranks) {
+  if (ranks == 1 || !backend::capabilities(device).has_collectives) return;
+  if (!ranks::nccl_version().empty()) return;
   fail("train", {.argument = "device",
                  .expected = "cpu on many ranks, or a build with NCCL",
                  .found = to_string(device),
@@ -44,7 +45,7 @@ void check_ranks(const Config& config, int ranks) {
 void check_run(const Config& config, int ranks) {
   check_device(config);
   check_ranks(config, ranks);
-  if (ranks > 1) check_rank_device(device_of(config));
+  check_rank_device(device_of(config), ranks);
   const auto checkpoint = check_run_folder(config);
   const nn::LanguageModelConfig model = model_config(config);
   if (checkpoint) {

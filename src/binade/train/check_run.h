@@ -9,7 +9,7 @@ namespace binade::train {
 // texts, which the run will find (data/token_cache.h). `ranks`: processes of the run.
 void check_run(const Config& config, int ranks = 1);
 // Fails if this version cannot connect ranks on the device.
-void check_rank_device(Device device);
+void check_rank_device(Device device, int ranks);
 // Fails if that many ranks could not share such a run, whatever their device.
 void check_ranks(const Config& config, int ranks);
 

@@ -40,18 +40,6 @@ void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
   trainer.finished();  // a GPU's last steps run on
 }
 
-// Made after a load, so that the loader starts at the right step.
-data::Loader::Options loader_options(const Trainer& trainer) {
-  const ranks::Communicator& ranks = *trainer.ranks();
-  const Config& config = trainer.config();
-  return {.shape = {config.train.batch, config.model.context},
-          .accumulate = config.train.accumulate,
-          .first = ranks.rank(),
-          .stride = ranks.size(),
-          .seed = static_cast<uint64_t>(config.train.seed),
-          .step = trainer.steps()};
-}
-
 void set_recipe(Trainer& trainer, const RecipeOrder& order) {
   trainer.set_recipe(order.module, order.recipe, order.amaxes);
 }
@@ -59,6 +47,7 @@ void set_recipe(Trainer& trainer, const RecipeOrder& order) {
 }  // namespace
 
 void share_threads(const ranks::Communicator& ranks) {
+  if (ranks.local_size() == 1) return;
   for (const char* variable : {"BINADE_THREADS", "OMP_NUM_THREADS"}) {
     if (std::getenv(variable) != nullptr) return;
   }
@@ -68,23 +57,25 @@ void share_threads(const ranks::Communicator& ranks) {
 
 void agree_with_ranks(const Trainer& trainer, const data::Split& split,
                       const data::Tokenizer& tokenizer) {
-  ranks::Communicator& ranks = *trainer.ranks();
-  const std::string_view model = tokenizer.model();
-  Config config = trainer.config();
-  const bool has_collectives = backend::capabilities(trainer.device()).has_collectives;
-  if (has_collectives) config.train.device = Device::cuda();  // each rank has its own
-  ranks::agree(ranks, {{"version", version()},
-                       {"configuration", to_toml(config)},
-                       {"arithmetic", describe_arithmetic(trainer.device())},
-                       {"data", describe_data(split)},
-                       {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
-                       {"communication", ranks.describe()},
-                       {"NCCL", has_collectives ? ranks::nccl_version() : ""}});
+  ranks::agree(trainer.ranks(), [&] {
+    const std::string_view model = tokenizer.model();
+    Config config = trainer.config();
+    const bool has_collectives = backend::capabilities(trainer.device()).has_collectives;
+    if (has_collectives) config.train.device = Device::cuda();  // each rank has its own
+    return ranks::AgreedFacts{
+        {"version", version()},
+        {"configuration", to_toml(config)},
+        {"arithmetic", describe_arithmetic(trainer.device())},
+        {"data", describe_data(split)},
+        {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
+        {"communication", trainer.ranks().describe()},
+        {"NCCL", has_collectives ? ranks::nccl_version() : ""}};
+  });
 }
 
 void follow(Trainer& trainer, const data::Split& split) {
-  ranks::Communicator& ranks = *trainer.ranks();
-  std::optional<data::Loader> loader;
+  ranks::Communicator& ranks = trainer.ranks();
+  std::optional<data::Loader> loader;  // made after a load, so that it starts at the right step
   const SignalGuard signals;
   for (;;) {
     const std::string text = ranks.broadcast_text("order", "");
@@ -93,7 +84,7 @@ void follow(Trainer& trainer, const data::Split& split) {
     if (command.order != Order::step) trainer.finish_all();
     switch (command.order) {
       case Order::step:
-        if (!loader) loader.emplace(split.train, loader_options(trainer));
+        if (!loader) loader.emplace(split.train, trainer.loader_options());
         trainer.set_stop_signal(signals.stop_signal());
         take_step(trainer, *loader, command.argument.ends_with("observed"));
         break;

@@ -100,12 +100,7 @@ class Loop {
       folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
     });
     open_writers();
-    loader_.emplace(split_.train,
-                    data::Loader::Options{.shape = {config_.train.batch, config_.model.context},
-                                          .accumulate = config_.train.accumulate,
-                                          .stride = ranks_or_one(),
-                                          .seed = static_cast<uint64_t>(config_.train.seed),
-                                          .step = trainer_.steps()});
+    loader_.emplace(split_.train, trainer_.loader_options());
     signals_.emplace();
     introduce();
     if (!log_->warning().empty()) warnings.push_back(log_->warning());
@@ -151,12 +146,8 @@ class Loop {
 
   // Ranks that differ are refused before anything is written.
   const Config& agreed(const Config& config) {
-    if (trainer_.ranks() != nullptr) agree_with_ranks(trainer_, split_, *tokenizer_);
+    agree_with_ranks(trainer_, split_, *tokenizer_);
     return config;
-  }
-
-  int64_t ranks_or_one() const {
-    return trainer_.ranks() == nullptr ? 1 : trainer_.ranks()->size();
   }
 
   // Guarded, as the run's folder is.
@@ -260,14 +251,14 @@ class Loop {
     const std::string& family = trainer_.model().config().family;
     const int64_t all = trainer_.model().parameter_count(),
                   trained = trained_parameters(trainer_.model());
+    const int ranks = trainer_.ranks().size();
     note(fmt::format(
         "{} {}, {} parameters{}, {}, {}{} thread{}",
         config_.run.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
         family.empty() ? name(config_.model.family) : family, grouped(all),
         trained < all ? fmt::format(" ({} trained)", grouped(trained)) : "",
-        name(config_.precision.matmul),
-        ranks_or_one() == 1 ? "" : fmt::format("{} ranks with ", ranks_or_one()), threads(),
-        threads() == 1 ? "" : "s"));
+        name(config_.precision.matmul), ranks == 1 ? "" : fmt::format("{} ranks with ", ranks),
+        threads(), threads() == 1 ? "" : "s"));
     note(fmt::format("data: {} training and {} validation {}", grouped(split_.train.size()),
                      grouped(split_.validation.size()), trains_bytes() ? "bytes" : "tokens"));
     if (split_.train.documents())
@@ -463,7 +454,7 @@ class Loop {
     } catch (const Error&) {
       return std::current_exception();
     }
-    progress_.set_ranks(ranks_or_one(), trainer_.waiting());
+    progress_.set_ranks(trainer_.ranks().size(), trainer_.waiting());
     show([&] { progress_.step(record); });
     return {};
   }
@@ -565,7 +556,7 @@ class Loop {
       result.sample = sample(config_.run.sample);
       show([&] { progress_.finish(); });
     }
-    const std::vector<RankTime> ranks = trainer_.rank_times();
+    const std::vector<ranks::RankTime> ranks = trainer_.rank_times();
     note_ranks(ranks);
     result.elapsed = seconds_since(start_);
     write_summary(summary(result.sample, ranks), folder_.path());
@@ -574,7 +565,7 @@ class Loop {
     return result;
   }
 
-  RunSummary summary(const std::string& sample, const std::vector<RankTime>& ranks) {
+  RunSummary summary(const std::string& sample, const std::vector<ranks::RankTime>& ranks) {
     RunSummary run;
     run.parameters = trainer_.model().parameter_count();
     run.steps = trainer_.steps();
@@ -590,10 +581,10 @@ class Loop {
     return run;
   }
 
-  void note_ranks(const std::vector<RankTime>& ranks) {
+  void note_ranks(const std::vector<ranks::RankTime>& ranks) {
     if (ranks.empty()) return;
     double low = 1, high = 0, sent = 0;
-    for (const RankTime& rank : ranks) {
+    for (const ranks::RankTime& rank : ranks) {
       const double waiting = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
       low = std::min(low, waiting);
       high = std::max(high, waiting);
@@ -681,9 +672,11 @@ class Loop {
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer,
               const std::shared_ptr<ranks::Communicator>& ranks) {
   check_device(config);
-  if (config.train.threads > 0) set_threads(static_cast<int>(config.train.threads));
-  if (ranks == nullptr || ranks->size() == 1) return Loop(config, mode, observer, nullptr).run();
-  if (config.train.threads == 0) share_threads(*ranks);
+  if (config.train.threads > 0) {
+    set_threads(static_cast<int>(config.train.threads));
+  } else {
+    share_threads(*ranks);
+  }
   ranks->set_timeout(config.ranks.timeout);
   if (ranks->rank() != 0) {
     follow_run(config, ranks);

@@ -41,6 +41,6 @@ struct RunResult {
 // configuration, data, tokenizer or arithmetic.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
               Observer* observer = nullptr,
-              const std::shared_ptr<ranks::Communicator>& ranks = nullptr);
+              const std::shared_ptr<ranks::Communicator>& ranks = ranks::single());
 
 }  // namespace binade::train

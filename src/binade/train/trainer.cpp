@@ -1,9 +1,5 @@
 #include "binade/train/trainer.h"
 
-#include <fmt/format.h>
-
-#include <chrono>
-#include <cmath>
 #include <utility>
 
 #include "binade/amp/autocast.h"
@@ -12,22 +8,15 @@
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/capabilities.h"
 #include "binade/backend/determinism.h"
-#include "binade/backend/transfer.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
-#include "binade/io/lora.h"
-#include "binade/io/safetensors.h"
-#include "binade/ops/attention/attention.h"
-#include "binade/ops/create/copy.h"
-#include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
-#include "binade/optim/clip.h"
 #include "binade/ranks/host_facts.h"
 #include "binade/train/check_run.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/eval_mode.h"
-#include "binade/train/init_from.h"
+#include "binade/train/micro_batch.h"
 
 namespace binade::train {
 namespace {
@@ -38,24 +27,6 @@ constexpr int64_t skip_budget = 50;
 // Steps a GPU may be ahead of the host.
 constexpr size_t steps_ahead = 2;
 static_assert(steps_ahead <= backend::RatesAfterSkips::capacity);
-
-Tensor scalar(double value) { return full({1}, value, DType::f64); }
-
-const Tensor& entry(const StateDict& state, const std::string& name) {
-  const auto found = state.find(name);
-  if (found == state.end())
-    fail("trainer state", {.argument = name, .expected = "an entry of that name", .found = "none"});
-  return found->second;
-}
-
-// The entries whose names start with `prefix`, without it.
-StateDict below(const StateDict& state, const std::string& prefix) {
-  StateDict result;
-  for (const auto& [name, tensor] : state) {
-    if (name.starts_with(prefix)) result[name.substr(prefix.size())] = tensor;
-  }
-  return result;
-}
 
 // A choice for a module that does not exist would have no effect.
 void check_module(const std::string& module, nn::Module& model, const std::string& where) {
@@ -80,21 +51,31 @@ void check_modules(const Config& config, nn::Module& model) {
     check_module(one.module, model, config.precision.plan);
 }
 
-Config on_device_of_rank(Config config, const ranks::Communicator* ranks) {
-  if (ranks != nullptr) config.train.device = ranks::device_of_rank(*ranks, device_of(config));
+Config on_device_of_rank(Config config, const ranks::Communicator& ranks) {
+  const Device given = device_of(config), own = ranks::device_of_rank(ranks, given);
+  if (own != given) config.train.device = own;
   return config;
 }
 
 // Chooses the activations that blocks keep, unless the configuration has them or it is a forecast.
-Arrangement arranged(const Config& config, ranks::Communicator* ranks) {
+Arrangement arranged(const Config& config, const std::shared_ptr<ranks::Communicator>& ranks) {
   const bool chooses = !config.train.activations && !device_of(config).is_meta();
   return chooses ? arrange(config, ranks)
                  : Arrangement{config.train.activations.value_or(nn::Activations())};
 }
 
-Config with_activations(Config config, const nn::Activations& activations) {
-  config.train.activations = activations;
-  return config;
+std::unique_ptr<nn::LanguageModel> checked_model(Config config, const Arrangement& arrangement) {
+  config.train.activations = arrangement.activations;
+  auto model = make_model(config, placement(config));
+  check_modules(config, *model);
+  return model;
+}
+
+ranks::Partition checked_partition(const Config& config, const nn::LanguageModel& model,
+                                   const ranks::Communicator& ranks) {
+  check_rank_device(device_of(config), ranks.size());
+  check_ranks(config, ranks.size());
+  return partition_of(config, model, ranks.size());
 }
 
 // Whether steps on packed documents read their offsets, which change with every step, on the device
@@ -105,84 +86,43 @@ bool packs_on_device(const Config& config, nn::LanguageModel& model) {
          model.attends_documents(state.dtype);
 }
 
-// The memory of shared weights comes and goes.
-GraphMode graph_mode(const Config& config, nn::LanguageModel& model, bool has_ranks) {
-  const bool varies = (config.data.pack && !packs_on_device(config, model)) ||
-                      (has_ranks && config.ranks.stage == 3);
+GraphMode graph_mode(const Config& config, nn::LanguageModel& model,
+                     const ranks::Sharded& sharded) {
+  const bool varies =
+      (config.data.pack && !packs_on_device(config, model)) || sharded.releases_weights();
   return varies ? GraphMode::off : config.train.graph;
 }
 
-// All ranks choose as rank 0 does. Empty: there are no others.
+// All ranks choose as rank 0 does.
 std::function<bool(bool)> rank_0_decides(const std::shared_ptr<ranks::Communicator>& ranks) {
-  if (ranks == nullptr) return {};
   return [ranks](bool own) { return ranks->broadcast_text("choice", own ? "yes" : "") == "yes"; };
-}
-
-data::Batch on_device(const data::Batch& batch, Device device) {
-  return {.tokens = to(batch.tokens, device),
-          .targets = to(batch.targets, device),
-          .weight = batch.weight.defined() ? to(batch.weight, device) : Tensor(),
-          .documents = batch.documents,
-          .document_bounds = batch.document_bounds};
-}
-
-// Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
-void begin_micro_batch(int64_t micro) {
-  random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
-}
-
-Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
-  const Tensor loss =
-      model.loss(batch.tokens, batch.targets, {}, {batch.documents, batch.document_bounds});
-  if (!batch.weight.defined()) return loss;
-  const amp::Autocast off(amp::disabled_autocast());
-  return loss * batch.weight;
 }
 
 }  // namespace
 
-Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::RecipeState& recipe,
-                  const data::Tokens& tokens, int64_t step, int64_t micro) {
-  const amp::Autocast cast(autocast_state(config));
-  const amp::QuantizedAutocast quantized(recipe);
-  const data::Batch batch = data::training_batch(
-      tokens, {config.train.batch, config.model.context, config.train.accumulate},
-      static_cast<uint64_t>(config.train.seed), step, micro);
-  begin_micro_batch(micro);
-  return batch_loss(model, on_device(batch, model.head_weight().device()));
-}
-
 Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> ranks)
-    : config_(on_device_of_rank(config, ranks.get())),
-      arrangement_(arranged(config_, ranks.get())),
+    : config_(on_device_of_rank(config, *ranks)),
+      arrangement_(arranged(config_, ranks)),
       device_(device_of(config_)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       recipes_(recipe_state(config)),
-      model_(make_model(with_activations(config_, arrangement_.activations), placement(config_))),
+      model_(checked_model(config_, arrangement_)),
       ranks_(std::move(ranks)),
+      partition_(checked_partition(config_, *model_, *ranks_)),
       optimizer_(new_optimizer()),
+      sharded_(new_sharded()),
       scaler_(scaler_options(config_)),
-      graph_(graph_mode(config_, *model_, ranks_ != nullptr), device_, rank_0_decides(ranks_)) {
-  check_modules(config, *model_);
-  make_sums();
-}
+      graph_(graph_mode(config_, *model_, *sharded_), device_, rank_0_decides(ranks_)),
+      clock_(ranks_) {}
 
 std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
-  if (ranks_ == nullptr) return make_optimizer(config_, *model_);
-  check_rank_device(device_);
-  check_ranks(config_, ranks_->size());
-  partition_ = partition_of(config_, *model_, ranks_->size());
-  return make_optimizer(config_, *model_, partition_->parts(ranks_->rank()));
+  return make_optimizer(config_, *model_, partition_.parts(ranks_->rank()));
 }
 
-void Trainer::make_sums() {
-  if (ranks_ == nullptr) {
-    leaf_sum_ = std::make_unique<LeafSum>(optimizer_->parameters(), config_.ranks.reduce_dtype);
-    return;
-  }
-  sharded_ = std::make_unique<ranks::Sharded>(
-      *model_, *optimizer_, ranks_, *partition_,
+std::unique_ptr<ranks::Sharded> Trainer::new_sharded() {
+  return std::make_unique<ranks::Sharded>(
+      *model_, *optimizer_, ranks_, partition_,
       ranks::ShardedOptions{.micro_batches = config_.train.accumulate,
                             .stage = static_cast<int>(config_.ranks.stage),
                             .reduce_dtype = config_.ranks.reduce_dtype,
@@ -190,44 +130,18 @@ void Trainer::make_sums() {
 }
 
 void Trainer::announce(const Command& command) {
-  if (ranks_ == nullptr) return;
   const std::string order = to_text(command);
   ranks_->set_phase(order);
   if (ranks_->rank() == 0) ranks_->broadcast_text("order", order);
 }
 
-int64_t Trainer::own_micro_batches() const {
-  return sharded_ == nullptr ? config_.train.accumulate : std::ssize(sharded_->micro_batches());
-}
-
-void Trainer::init_from(const std::filesystem::path& given) {
-  announce({Order::init, given.string()});
-  hold_weights();
-  load_initial_weights(*model_, given);
-  // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
-  // when they were loaded, are loaded again in f32.
-  sharded_.reset();
-  leaf_sum_.reset();
-  optimizer_ = new_optimizer();
-  if (config_.precision.params != ParameterStorage::autocast && config_.lora.rank == 0) {
-    nn::LanguageModel exact(model_->config());
-    load_initial_weights(exact, given);
-    const auto from = exact.parameters(), to = model_->parameters();
-    const NoGrad no_grad;
-    for (size_t i = 0; i < to.size(); ++i) {
-      if (!to[i].requires_grad()) continue;
-      optimizer_->set_master(to[i], from[i]);
-    }
-  }
-  make_sums();  // stage 3 shards the weights
-  graph_.reset();
-}
-
-void Trainer::load_adapter(const std::filesystem::path& folder) {
-  announce({Order::adapter, folder.string()});
-  hold_weights();
-  io::load_adapter_tensors(*model_, io::load_safetensors(folder / "adapter_model.safetensors"));
-  if (sharded_ != nullptr) sharded_->keep_shards();
+data::Loader::Options Trainer::loader_options() const {
+  return {.shape = {config_.train.batch, config_.model.context},
+          .accumulate = config_.train.accumulate,
+          .first = ranks_->rank(),
+          .stride = ranks_->size(),
+          .seed = static_cast<uint64_t>(config_.train.seed),
+          .step = steps_};
 }
 
 Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
@@ -240,88 +154,42 @@ Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
   return loss.detach();
 }
 
-Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
-  const double fraction = 1.0 / static_cast<double>(config_.train.accumulate);
-  const Tensor mean = zeros({}, DType::f64, device_);
+std::vector<Tensor> Trainer::accumulate_gradients(BatchOf batch_of) {
+  std::vector<Tensor> losses;
   // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
   const amp::QuantizedAutocast quantized(recipes_);
-  leaf_sum_->run(config_.train.accumulate, [&](int64_t micro) {
-    const Tensor loss = backward(batch_of(micro), micro);
-    const amp::Autocast off(amp::disabled_autocast());
-    add_(mean, loss, fraction);
-  });
-  return mean;
+  sharded_->accumulate([&](int64_t micro) { losses.push_back(backward(batch_of(micro), micro)); });
+  return losses;
 }
 
 void Trainer::gather_weights() {
-  if (sharded_ == nullptr) return;
   announce({Order::weights});
   sharded_->gather_weights(ranks::Units::Where::first_rank);
 }
 
-void Trainer::hold_weights() {
-  if (sharded_ != nullptr) sharded_->gather_weights(ranks::Units::Where::all_ranks);
-}
+void Trainer::hold_weights() { sharded_->gather_weights(ranks::Units::Where::all_ranks); }
 
-std::vector<RankTime> Trainer::rank_times() {
-  if (ranks_ == nullptr) return {};
+std::vector<ranks::RankTime> Trainer::rank_times() {
   announce({Order::times});
-  std::vector<RankTime> all(static_cast<size_t>(ranks_->size()));
-  ranks_->all_gather("times", std::as_bytes(std::span(&rank_time_, 1)),
-                     std::as_writable_bytes(std::span(all)),
-                     std::vector<int64_t>(all.size(), sizeof(RankTime)));
-  return all;
-}
-
-void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
-  std::vector<Tensor> losses;
-  {
-    const amp::Autocast cast(autocast_);
-    const amp::QuantizedAutocast quantized(recipes_);
-    sharded_->accumulate(
-        [&](int64_t micro) { losses.push_back(backward(batch_of(micro), micro)); });
-  }
-  scaler_.unscale(*optimizer_);
-  amp::GradientCheck check;
-  if (scaler_.enabled()) check = scaler_.check_of(*optimizer_);
-  const ranks::Sharded::Agreed agreed =
-      sharded_->agree(config_.train.clip, losses, scaler_.enabled() ? &check : nullptr);
-  step.loss = backend::AsyncScalar(agreed.loss);
-  apply(agreed.clip, step);
-  sharded_->gather_parameters(agreed.clip.found_inf);
+  return clock_.gather();
 }
 
 Trainer::PendingStep Trainer::run_step(BatchOf batch_of) {
+  clock_.begin();
+  const ranks::RankTime& time = clock_.time();
+  const ranks::HostFacts all =
+      ranks::exchange(*ranks_, {own_stop_signal_, time.seconds, time.waited});
+  stop_signal_ = static_cast<int>(all.stop);
+  waiting_ = all.waiting();
   PendingStep step;
   if (graph_.replays_next()) {
     step = launch_graph(batch_of);
   } else {
     graph_.run([&] { step = launch(batch_of); });
   }
+  clock_.end();
   return step;
-}
-
-Trainer::PendingStep Trainer::run_step_on_ranks(BatchOf batch_of) {
-  const auto begin = std::chrono::steady_clock::now();
-  const ranks::Traffic before = ranks_->traffic();
-  const ranks::HostFacts all =
-      ranks::exchange(*ranks_, {own_stop_signal_, rank_time_.seconds, rank_time_.waited});
-  PendingStep step = run_step(batch_of);
-  stop_signal_ = static_cast<int>(all.stop);
-  waiting_ = all.seconds > 0 ? all.waited / all.seconds : 0;
-  const ranks::Traffic& after = ranks_->traffic();
-  rank_time_.seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  rank_time_.waited += after.waited - before.waited;
-  rank_time_.sent += static_cast<double>(after.bytes_sent - before.bytes_sent) + replayed_bytes_;
-  replayed_bytes_ = 0;
-  return step;
-}
-
-void Trainer::update(PendingStep& step) {
-  scaler_.unscale(*optimizer_);
-  apply(optim::clip(optimizer_->parameters(), config_.train.clip), step);
 }
 
 void Trainer::apply(const optim::Clip& clip, PendingStep& step) {
@@ -352,8 +220,7 @@ void Trainer::start_step(std::span<const data::Batch> batches) {
     fail("train", {.argument = "batches",
                    .expected = std::to_string(own_micro_batches()) + ", one per micro-batch",
                    .found = std::to_string(batches.size())});
-  const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
-  start_on([&](int64_t micro) { return batches[static_cast<size_t>(micro / stride)]; });
+  start_on([&](int64_t micro) { return batches[sharded_->own_index(micro)]; });
 }
 
 size_t Trainer::max_pending() const {
@@ -375,7 +242,7 @@ void Trainer::start_on(BatchOf batch_of) {
   random::begin_step(static_cast<uint64_t>(config_.train.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
-  PendingStep step = ranks_ == nullptr ? run_step(batch_of) : run_step_on_ranks(batch_of);
+  PendingStep step = run_step(batch_of);
   step.step = ++steps_;
   pending_.push_back(std::move(step));
 }
@@ -384,59 +251,33 @@ Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
   const backend::AnyOrder any_order(config_.train.nondeterministic);
   PendingStep step;
   optimizer_->zero_grad();
-  if (sharded_ != nullptr) {
-    launch_on_ranks(batch_of, step);
-    return step;
-  }
-  step.loss = backend::AsyncScalar(accumulate_gradients(batch_of));
-  update(step);
+  const std::vector<Tensor> losses = accumulate_gradients(batch_of);
+  scaler_.unscale(*optimizer_);
+  amp::GradientCheck check;
+  if (scaler_.enabled()) check = scaler_.check_of(*optimizer_);
+  const ranks::Sharded::Agreed agreed =
+      sharded_->agree(config_.train.clip, losses, scaler_.enabled() ? &check : nullptr);
+  step.loss = backend::AsyncScalar(agreed.loss);
+  apply(agreed.clip, step);
+  sharded_->gather_parameters(agreed.clip.found_inf);
   return step;
 }
 
 Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
-  const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
-  for (int64_t i = 0; i < own_micro_batches(); ++i) {
-    const data::Batch batch = batch_of(i * stride + (ranks_ == nullptr ? 0 : ranks_->rank()));
-    Tensor bounds;
-    if (!batch.documents.empty()) {
-      model_->check_documents(batch.documents, batch.tokens.shape());
-      bounds = document_bounds(batch.documents);
-    }
-    if (i == static_cast<int64_t>(graph_inputs_.size())) {
-      const auto buffer_for = [&](const Tensor& x) {
-        return Tensor::empty(x.shape(), x.dtype(), device_);
-      };
-      graph_inputs_.push_back(
-          {.tokens = buffer_for(batch.tokens),
-           .targets = buffer_for(batch.targets),
-           .weight = batch.weight.defined() ? buffer_for(batch.weight) : Tensor(),
-           .document_bounds = bounds.defined() ? buffer_for(bounds) : Tensor()});
-    }
-    const data::Batch& input = graph_inputs_[static_cast<size_t>(i)];
-    if (bounds.defined() != input.document_bounds.defined())
-      fail("train", {.argument = "documents",
-                     .expected = "in all batches or in none, as the step was captured",
-                     .found = bounds.defined() ? "some" : "none"});
-    backend::transfer(batch.tokens, input.tokens);
-    backend::transfer(batch.targets, input.targets);
-    if (batch.weight.defined()) backend::transfer(batch.weight, input.weight);
-    if (bounds.defined()) backend::transfer(bounds, input.document_bounds);
-  }
-  const int64_t sent = ranks_ == nullptr ? 0 : ranks_->traffic().bytes_sent;
+  for (const int64_t micro : sharded_->micro_batches())
+    graph_inputs_.set(sharded_->own_index(micro), batch_of(micro), *model_, device_);
   if (graph_.captured()) {
-    replayed_bytes_ = captured_bytes_;
+    clock_.note_replay();
   } else {
     const optim::Optimizer::Capture capture(*optimizer_);
-    graph_.capture([&] {
-      captured_ =
-          launch([&](int64_t micro) { return graph_inputs_[static_cast<size_t>(micro / stride)]; });
-    });
-    if (ranks_ != nullptr)
-      captured_bytes_ = static_cast<double>(ranks_->traffic().bytes_sent - sent);
+    const auto work = [&] {
+      captured_ = launch([&](int64_t micro) { return graph_inputs_[sharded_->own_index(micro)]; });
+    };
+    clock_.capture([&] { graph_.capture(work); });
   }
   optimizer_->prepare_replay();
   graph_.replay();
-  if (ranks_ != nullptr) ranks::on_device(ranks_, device_)->watch_replay();
+  sharded_->watch_replay();
   scaler_.note_run();
   return captured_.replayed();
 }
@@ -518,54 +359,11 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   std::vector<double> losses;
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
-    if (sharded_ != nullptr) {
-      losses = sharded_->run_forwards(config_.run.eval_batches, loss_of);
-      return;
-    }
-    std::vector<backend::AsyncScalar> pending;  // read at the end, so that a GPU never waits
-    for (int64_t i = 0; i < config_.run.eval_batches; ++i) pending.emplace_back(loss_of(i));
-    for (const backend::AsyncScalar& loss : pending) losses.push_back(loss.get());
+    losses = sharded_->run_forwards(config_.run.eval_batches, loss_of);
   });
   double sum = 0;
   for (const double loss : losses) sum += loss;
   return sum / static_cast<double>(config_.run.eval_batches);
-}
-
-StateDict Trainer::state_dict() {
-  if (!pending_.empty())
-    fail("state_dict", {.argument = "trainer",
-                        .expected = "no unfinished step",
-                        .found = std::to_string(pending_.size()),
-                        .hint = "call finish_all() first"});
-  announce({Order::state});
-  if (sharded_ != nullptr) sharded_->gather_weights(ranks::Units::Where::first_rank);
-  StateDict state;
-  const StateDict model_state = model().state_dict();  // flushes histories of scales
-  for (const auto& [name, tensor] : model_->named_buffers())
-    state["buffer." + name] = model_state.at(name);
-  StateDict optimizer_state = optimizer_->state_dict();
-  if (sharded_ != nullptr) optimizer_state = sharded_->gather(optimizer_state);
-  for (const auto& [name, tensor] : optimizer_state) state["optimizer." + name] = tensor;
-  for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
-  state["steps"] = scalar(static_cast<double>(steps_));
-  state["skipped"] = scalar(static_cast<double>(skipped_));
-  state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_.length()));
-  return state;
-}
-
-void Trainer::load_state_dict(const StateDict& state) {
-  graph_.reset();
-  hold_weights();
-  model_->load_state_dict(below(state, "buffer."), false);
-  optimizer_->load_state_dict(below(state, "optimizer."));
-  if (sharded_ != nullptr) sharded_->keep_shards();
-  amp::ScalerState scaler;
-  for (const auto& [name, tensor] : below(state, "scaler.")) scaler[name] = tensor.item();
-  scaler_.load_state(scaler);
-  steps_ = static_cast<int64_t>(entry(state, "steps").item());
-  skipped_ = static_cast<int64_t>(entry(state, "skipped").item());
-  skipped_in_a_row_ =
-      amp::SkipStreak(static_cast<int64_t>(entry(state, "skipped_in_a_row").item()));
 }
 
 }  // namespace binade::train

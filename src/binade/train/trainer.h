@@ -11,12 +11,12 @@
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
 #include "binade/ranks/sharded.h"
+#include "binade/ranks/step_clock.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/graph_inputs.h"
 #include "binade/train/layer_recipes.h"
-#include "binade/train/leaf_sum.h"
 #include "binade/train/memory/arrangement.h"
 #include "binade/train/order.h"
-#include "binade/train/rank_time.h"
 #include "binade/train/step_graph.h"
 
 namespace binade::train {
@@ -33,18 +33,14 @@ struct StepResult {
   std::string reason;  // why it was skipped
 };
 
-// The loss of one micro-batch of a step (counted from 0), in the precision of the configuration: a
-// pure function of its arguments.
-Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::RecipeState& recipe,
-                  const data::Tokens& tokens, int64_t step, int64_t micro);
-
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
-// holds. On many ranks each has a Trainer, which shares the micro-batches of a step and the
-// optimizer's state with the others. Rank 0 leads: what its caller calls, the others do in follow()
-// (train/follow.h). Results have the same bits for any number of ranks.
+// holds. Each rank has a Trainer, which shares the micro-batches of a step and the optimizer's
+// state with the others; a process alone is one rank of one. Rank 0 leads: what its caller calls,
+// the others do in follow() (train/follow.h). Results have the same bits for any number of ranks.
 class Trainer {
  public:
-  explicit Trainer(const Config& config, std::shared_ptr<ranks::Communicator> ranks = nullptr);
+  explicit Trainer(const Config& config,
+                   std::shared_ptr<ranks::Communicator> ranks = ranks::single());
 
   // Loads the weights of a model's folder, or of a run's, in place of random ones.
   void init_from(const std::filesystem::path& given);
@@ -76,12 +72,13 @@ class Trainer {
   // steps stays as it is.
   void run_between_steps(FunctionRef<void()> work) { graph_.run_between(work); }
 
-  // The other ranks, or null.
-  const std::shared_ptr<ranks::Communicator>& ranks() const { return ranks_; }
-  // Micro-batches of a step that this rank runs.
-  int64_t own_micro_batches() const;
-  // The time of each rank since the Trainer was made. Empty for one process. Collective.
-  std::vector<RankTime> rank_times();
+  ranks::Communicator& ranks() const { return *ranks_; }
+  // Micro-batches of a step that this rank runs, and of a loader that reads them from the next step
+  // on.
+  int64_t own_micro_batches() const { return std::ssize(sharded_->micro_batches()); }
+  data::Loader::Options loader_options() const;
+  // The time of each rank since the Trainer was made. Empty for a process alone. Collective.
+  std::vector<ranks::RankTime> rank_times();
   // The fraction of their time that all ranks have waited for others before the last step.
   double waiting() const { return waiting_; }
   // Tells the other ranks what rank 0 is about to do. What the members of this class do they
@@ -134,9 +131,8 @@ class Trainer {
   };
 
   void start_on(BatchOf batch_of);
-  // Launches a step, by the graph if it may; with the other ranks, and counts the time it took.
+  // Launches a step, by the graph if it may, and counts the time it took.
   PendingStep run_step(BatchOf batch_of);
-  PendingStep run_step_on_ranks(BatchOf batch_of);
   // The schedule follows applied steps. A GPU may have skipped some of the unread ones, so it gets
   // a rate for each possible count.
   void set_learning_rate();
@@ -145,16 +141,13 @@ class Trainer {
   // launch() by the graph, which is captured first if it was not yet.
   PendingStep launch_graph(BatchOf batch_of);
   std::unique_ptr<optim::Optimizer> new_optimizer();
-  // Whatever the optimizer's parameters are now, gradients of micro-batches add up there.
-  void make_sums();
+  // Shares the optimizer's parameters as they are now.
+  std::unique_ptr<ranks::Sharded> new_sharded();
   // Runs one micro-batch and returns its loss.
   Tensor backward(const data::Batch& host, int64_t micro);
-  // The mean loss, f64 on the device.
-  Tensor accumulate_gradients(BatchOf batch_of);
-  void update(PendingStep& step);
+  // The losses of this rank's micro-batches.
+  std::vector<Tensor> accumulate_gradients(BatchOf batch_of);
   void apply(const optim::Clip& clip, PendingStep& step);
-  // A step with the other ranks: gradients, mean loss and update.
-  void launch_on_ranks(BatchOf batch_of, PendingStep& step);
   // Reads the results of the oldest pending steps until `left` are unread.
   void read_results(size_t left);
   // Started steps that may stay unread.
@@ -169,22 +162,20 @@ class Trainer {
   amp::RecipeState recipes_;
   std::unique_ptr<nn::LanguageModel> model_;
   std::shared_ptr<ranks::Communicator> ranks_;
-  std::optional<ranks::Partition> partition_;  // of many ranks
+  ranks::Partition partition_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<LeafSum> leaf_sum_;        // of one process
-  std::unique_ptr<ranks::Sharded> sharded_;  // of many
+  std::unique_ptr<ranks::Sharded> sharded_;
   amp::GradScaler scaler_;
   std::deque<PendingStep> pending_;
   std::vector<StepResult> results_;  // read, but not returned yet
   StepGraph graph_;
-  PendingStep captured_;                   // the step in the graph
-  std::vector<data::Batch> graph_inputs_;  // what it reads, one batch per micro-batch
+  PendingStep captured_;  // the step in the graph
+  GraphInputs graph_inputs_;
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   amp::SkipStreak skipped_in_a_row_;
   int own_stop_signal_ = 0, stop_signal_ = 0;
-  RankTime rank_time_;
-  double captured_bytes_ = 0, replayed_bytes_ = 0;  // sent by the graph's collectives
+  ranks::StepClock clock_;
   double waiting_ = 0;
 };
 

@@ -40,7 +40,7 @@ int64_t measured(Config config, const nn::Activations& activations) {
 }
 
 TEST(Arrangement, KeepsEverythingThatFits) {
-  const Arrangement found = arrange(deep_config(), nullptr);
+  const Arrangement found = arrange(deep_config());
   EXPECT_EQ(found.activations, nn::Activations::keep());
   EXPECT_GT(found.budget, 0);  // what is free on this machine
   EXPECT_TRUE(found.fits());
@@ -53,12 +53,12 @@ TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
   const Config config = deep_config();
   Config smallest = config;
   smallest.train.memory.kind = MemoryBudget::Kind::least;
-  const int64_t least = arrange(smallest, nullptr).peak,
-                most = arrange(with_bytes(config, int64_t{1} << 40), nullptr).peak;
+  const int64_t least = arrange(smallest).peak,
+                most = arrange(with_bytes(config, int64_t{1} << 40)).peak;
   std::vector<int64_t> kept;
   for (const double share : {0.0, 0.3, 0.55, 0.8, 0.98}) {
     const auto budget = least + static_cast<int64_t>(share * static_cast<double>(most - least));
-    const Arrangement found = arrange(with_bytes(config, budget), nullptr);
+    const Arrangement found = arrange(with_bytes(config, budget));
     EXPECT_LE(found.peak, budget);
     EXPECT_LE(measured(config, found.activations), budget) << share;
     kept.push_back(found.activations.kept);
@@ -75,16 +75,16 @@ TEST(Arrangement, KeepsAsManyBlocksAsTheMemoryHolds) {
 // A CPU's checkpoints are written from a copy of f32 weights and two moments.
 TEST(Arrangement, CountsTheCopyOfACheckpoint) {
   Config config = deep_config("fp32");
-  const int64_t without = arrange(config, nullptr).peak;
+  const int64_t without = arrange(config).peak;
   config.run.checkpoint_every = 2;
-  const int64_t copied = arrange(config, nullptr).peak - without;
+  const int64_t copied = arrange(config).peak - without;
   const auto expected = static_cast<double>(12 * Trainer(config).model().parameter_count());
   EXPECT_NEAR(static_cast<double>(copied), expected, 0.05 * expected);
 }
 
 TEST(Arrangement, RefusesBytesThatNoArrangementFits) {
   const Config config = with_bytes(deep_config(), 100'000);
-  EXPECT_THAT(test::error_of([&] { arrange(config, nullptr); }),
+  EXPECT_THAT(test::error_of([&] { arrange(config); }),
               AllOf(HasSubstr("--memory 100kB: expected at least "),
                     HasSubstr("with all activations computed again, found 100 kB"),
                     HasSubstr("--moments 8bit would save ")));
@@ -93,7 +93,7 @@ TEST(Arrangement, RefusesBytesThatNoArrangementFits) {
 TEST(Arrangement, TakesTheLeastIfAsked) {
   Config config = deep_config();
   config.train.memory.kind = MemoryBudget::Kind::least;
-  const Arrangement found = arrange(config, nullptr);
+  const Arrangement found = arrange(config);
   EXPECT_EQ(found.activations, (nn::Activations{.kept = 1, .lean = 0}));
   const int64_t bytes = measured(config, found.activations);
   EXPECT_NEAR(static_cast<double>(bytes),
@@ -126,13 +126,13 @@ TEST(Arrangement, OffersWhatWouldSaveMemory) {
   config.train.batch = 1;
   config.model.width = 64;
   config.train.memory.kind = MemoryBudget::Kind::least;
-  const Arrangement found = arrange(config, nullptr);
+  const Arrangement found = arrange(config);
   const std::vector<std::string> offers = savings(found, config);
   ASSERT_EQ(offers.size(), 2u);
   EXPECT_THAT(offers[0], HasSubstr("--moments 8bit would save "));
   EXPECT_THAT(offers[1], HasSubstr("--params split would save "));
   config.precision.moments = DType::u8;
-  EXPECT_EQ(savings(arrange(config, nullptr), config).size(), 1u);
+  EXPECT_EQ(savings(arrange(config), config).size(), 1u);
 }
 
 // Blocks of every kind in one model, with dropout, whose masks a second run must draw again.

@@ -45,10 +45,10 @@ class Ladder {
 
 // Peak memory of a run: of its steps and, on a CPU, of the copy that checkpoints are written from.
 int64_t run_peak(Config config, const nn::Activations& activations,
-                 const ranks::Communicator* ranks) {
+                 const ranks::Communicator& ranks) {
   config.train.activations = activations;
-  const auto others = ranks != nullptr ? ranks::simulated(ranks->rank(), ranks->size()) : nullptr;
-  const memory::Statistics memory = forecast_memory(config, others);
+  const memory::Statistics memory =
+      forecast_memory(config, ranks::simulated(ranks.rank(), ranks.size()));
   // A GPU's allocator gives pages back that it needs elsewhere.
   const bool on_host = backend::capabilities(device_of(config)).is_host_readable;
   int64_t bytes = on_host ? memory.peak_reserved : memory.peak;
@@ -59,22 +59,20 @@ int64_t run_peak(Config config, const nn::Activations& activations,
   return bytes;
 }
 
-int64_t smallest_of(int64_t own, ranks::Communicator* ranks) {
-  if (ranks == nullptr) return own;
+int64_t smallest_of(int64_t own, ranks::Communicator& ranks) {
   int64_t smallest = own;
-  for (const std::string& text : ranks->all_gather_text("memory", std::to_string(own)))
+  for (const std::string& text : ranks.all_gather_text("memory", std::to_string(own)))
     smallest = std::min<int64_t>(smallest, std::stoll(text));
   return smallest;
 }
 
-int64_t largest_of(int64_t own, ranks::Communicator* ranks) { return -smallest_of(-own, ranks); }
+int64_t largest_of(int64_t own, ranks::Communicator& ranks) { return -smallest_of(-own, ranks); }
 
-int64_t budget_of(const Config& config, ranks::Communicator* ranks) {
+int64_t budget_of(const Config& config, ranks::Communicator& ranks) {
   if (config.train.memory.kind == MemoryBudget::Kind::bytes) return config.train.memory.bytes;
   // Ranks of a machine share its memory; each has a GPU of its own.
   const Device device = device_of(config);
-  const bool shared = ranks != nullptr && backend::capabilities(device).is_host_readable;
-  const int local = shared ? ranks->local_size() : 1;
+  const int local = backend::capabilities(device).is_host_readable ? ranks.local_size() : 1;
   const auto own = static_cast<double>(free_memory(device)) * share_of_free / local;
   return smallest_of(static_cast<int64_t>(own), ranks);
 }
@@ -91,15 +89,15 @@ int64_t budget_of(const Config& config, ranks::Communicator* ranks) {
 
 }  // namespace
 
-Arrangement arrange(const Config& config, ranks::Communicator* ranks) {
+Arrangement arrange(const Config& config, const std::shared_ptr<ranks::Communicator>& ranks) {
   const Ladder ladder(config);
   const auto arranged = [&](int64_t rung, int64_t budget) {
     return Arrangement{.activations = ladder[rung],
-                       .peak = largest_of(run_peak(config, ladder[rung], ranks), ranks),
+                       .peak = largest_of(run_peak(config, ladder[rung], *ranks), *ranks),
                        .budget = budget};
   };
   const bool least = config.train.memory.kind == MemoryBudget::Kind::least;
-  const int64_t budget = least ? arranged(Ladder::bottom, 0).peak : budget_of(config, ranks);
+  const int64_t budget = least ? arranged(Ladder::bottom, 0).peak : budget_of(config, *ranks);
   Arrangement best = arranged(ladder.top(), budget);
   if (best.fits()) return best;
   // Memory grows with the rung: halve what is between one that fits and one that does not.
@@ -140,7 +138,8 @@ std::vector<std::string> savings(const Arrangement& arrangement, const Config& c
   const auto offer = [&](const char* options, const std::function<void(Config&)>& change) {
     Config other = config;
     change(other);
-    const int64_t saved = arrangement.peak - run_peak(other, arrangement.activations, nullptr);
+    const int64_t saved =
+        arrangement.peak - run_peak(other, arrangement.activations, *ranks::single());
     if (saved > arrangement.peak / 100)
       offers.push_back(fmt::format("{} would save {}", options, bytes_text(saved)));
   };

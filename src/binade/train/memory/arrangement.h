@@ -21,7 +21,8 @@ struct Arrangement {
 // The fastest arrangement whose forecast fits the configuration's memory, for every rank alike: as
 // many blocks as possible keep their activations. If even recomputing all of them does not fit,
 // that is the result, or, with a budget in bytes, an error. Collective.
-Arrangement arrange(const Config& config, ranks::Communicator* ranks);
+Arrangement arrange(const Config& config,
+                    const std::shared_ptr<ranks::Communicator>& ranks = ranks::single());
 
 // "memory of the run: 7.6 GB of 8.0 GB; activations of 12 blocks: 3 kept, 9 recomputed".
 std::string describe(const Arrangement& arrangement, const Config& config);

@@ -12,7 +12,8 @@ int64_t loss_chunk(const Config& config);
 
 class MetaRun {
  public:
-  explicit MetaRun(const Config& config, std::shared_ptr<ranks::Communicator> ranks = nullptr);
+  explicit MetaRun(const Config& config,
+                   std::shared_ptr<ranks::Communicator> ranks = ranks::single());
 
   void step();
   // A validation, as runs begin with.
@@ -29,6 +30,6 @@ class MetaRun {
 // Peak memory of a run's training steps, in all and by category. `ranks`: of a rank of
 // ranks::simulated() among others.
 memory::Statistics forecast_memory(const Config& config,
-                                   std::shared_ptr<ranks::Communicator> ranks = nullptr);
+                                   std::shared_ptr<ranks::Communicator> ranks = ranks::single());
 
 }  // namespace binade::train

@@ -77,7 +77,7 @@ std::string rank_table(const RunSummary& run) {
   };
   Table table{.header = {"rank", "computed", "waited", "of its time", "sent"}};
   for (size_t i = 0; i < run.ranks.size(); ++i) {
-    const RankTime& rank = run.ranks[i];
+    const ranks::RankTime& rank = run.ranks[i];
     const double fraction = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
     table.rows.push_back({std::to_string(i), text(rank.seconds - rank.waited), text(rank.waited),
                           fmt::format("{:.1f}%", 100 * fraction),

@@ -2,10 +2,10 @@
 
 #include <vector>
 
+#include "binade/ranks/step_clock.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/metrics.h"
-#include "binade/train/rank_time.h"
 #include "binade/train/report/layer_history.h"
 
 namespace binade::train {
@@ -36,7 +36,7 @@ struct RunSummary {
   double bytes_per_token = 0;  // of the validation text; 0: unknown
   std::string sample = {};     // generated text; may be empty
   Provenance origin = {};
-  std::vector<RankTime> ranks = {};  // empty: one process
+  std::vector<ranks::RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};
   PrecisionPlan moves = {};  // of auto_precision
   // The run of auto_precision again in bf16 and by the plain recipe, if they were trained.

@@ -109,7 +109,7 @@ void write_summary(const RunSummary& run, const io::Path& folder) {
   out.end_object();
   if (!run.ranks.empty()) {
     out.key("ranks").begin_array();
-    for (const RankTime& rank : run.ranks) {
+    for (const ranks::RankTime& rank : run.ranks) {
       out.begin_object().key("seconds").value(rank.seconds).key("waited").value(rank.waited);
       out.key("sent").value(rank.sent).end_object();
     }

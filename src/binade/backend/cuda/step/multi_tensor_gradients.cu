@@ -30,6 +30,11 @@ struct GradientKind {
   auto operator<=>(const GradientKind&) const = default;
 };
 
+int pack_of(const GradientKind& kind) {
+  if (!kind.aligned) return 1;
+  return kind.dtype == DType::f32 ? 4 : 8;
+}
+
 // Calls start(kind, list) for lists of gradients of the same kind; together they hold every
 // gradient once.
 template <class F>
@@ -54,8 +59,8 @@ void for_each_kind(const char* op, std::span<const TensorView> gradients, F run)
 template <class F>
 void for_each_list(const char* op, std::span<const TensorView> gradients, F start) {
   for_each_kind(op, gradients, [&](const GradientKind& kind, const GradientList& list) {
-    const int pack = !kind.aligned ? 1 : kind.dtype == DType::f32 ? 4 : 8;
-    with_packing(kind.dtype, pack, [&](auto packing) { start(packing, kind.dtype, list); });
+    with_packing(kind.dtype, pack_of(kind),
+                 [&](auto packing) { start(packing, kind.dtype, list); });
   });
 }
 
@@ -183,6 +188,20 @@ __global__ void __launch_bounds__(finish_threads)
   if (threadIdx.x == 0) store_one(result, 0, norm.result(total));
 }
 
+// A part of an f32 gradient may begin anywhere, but its sum must be that of the aligned whole.
+void write_norm_parts(const char* op, std::span<const TensorView> gradients, Norm norm,
+                      double* parts, TensorView found_inf) {
+  for_each_kind(op, gradients, [&](const GradientKind& kind, const GradientList& list) {
+    const NormParts arguments{list, kind.dtype, norm, parts, found_inf};
+    if (kind.dtype == DType::f32 && !kind.aligned)
+      return launch(norm_kernel<float, 4, false>, list.blocks(), threads, 0, arguments);
+    with_packing(kind.dtype, pack_of(kind), [&](auto packing) {
+      using P = decltype(packing);
+      launch(norm_kernel<typename P::type, P::size>, list.blocks(), threads, 0, arguments);
+    });
+  });
+}
+
 // ---- scaling ----
 
 struct Unscale {
@@ -230,29 +249,15 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
   const Tensor parts = workspace({blocks}, DType::f64);
   auto* out = static_cast<double*>(parts.raw_data());
   const Norm kind{power_of(p), p};
-  for_each_list("gradient_norm", gradients,
-                [&](auto packing, DType dtype, const GradientList& list) {
-                  using P = decltype(packing);
-                  launch(norm_kernel<typename P::type, P::size>, list.blocks(), threads, 0,
-                         NormParts{list, dtype, kind, out, found_inf});
-                });
+  write_norm_parts("gradient_norm", gradients, kind, out, found_inf);
   launch(finish_norm, 1, finish_threads, 0, out, blocks, kind, norm);
 }
 
-// A part of a gradient may begin anywhere, but its sum must be that of the aligned whole.
 void gradient_norm_parts(std::span<const TensorView> gradients, TensorView parts,
                          TensorView found_inf) {
   require_compute("gradient_norm_parts", {&found_inf});
-  for_each_kind(
-      "gradient_norm_parts", gradients, [&](const GradientKind& kind, const GradientList& list) {
-        if (kind.dtype != DType::f32)
-          fail(
-              "gradient_norm_parts",
-              {.argument = "gradients", .expected = "f32", .found = std::string(name(kind.dtype))});
-        launch(kind.aligned ? norm_kernel<float, 4> : norm_kernel<float, 4, false>, list.blocks(),
-               threads, 0,
-               NormParts{list, kind.dtype, Norm{NormPower::two, 2}, parts.as<double>(), found_inf});
-      });
+  write_norm_parts("gradient_norm_parts", gradients, Norm{NormPower::two, 2}, parts.as<double>(),
+                   found_inf);
 }
 
 void join_norm_parts(TensorView parts, TensorView norm) {

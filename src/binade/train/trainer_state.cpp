@@ -1,0 +1,98 @@
+#include "binade/autograd/grad_mode.h"
+#include "binade/base/error.h"
+#include "binade/io/lora.h"
+#include "binade/io/safetensors.h"
+#include "binade/ops/create/create.h"
+#include "binade/train/init_from.h"
+#include "binade/train/trainer.h"
+
+// What a Trainer loads and what its checkpoints hold.
+namespace binade::train {
+namespace {
+
+Tensor scalar(double value) { return full({1}, value, DType::f64); }
+
+const Tensor& entry(const StateDict& state, const std::string& name) {
+  const auto found = state.find(name);
+  if (found == state.end())
+    fail("trainer state", {.argument = name, .expected = "an entry of that name", .found = "none"});
+  return found->second;
+}
+
+// The entries whose names start with `prefix`, without it.
+StateDict below(const StateDict& state, const std::string& prefix) {
+  StateDict result;
+  for (const auto& [name, tensor] : state) {
+    if (name.starts_with(prefix)) result[name.substr(prefix.size())] = tensor;
+  }
+  return result;
+}
+
+}  // namespace
+
+void Trainer::init_from(const std::filesystem::path& given) {
+  announce({Order::init, given.string()});
+  hold_weights();
+  load_initial_weights(*model_, given);
+  // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
+  // when they were loaded, are loaded again in f32.
+  sharded_.reset();
+  optimizer_ = new_optimizer();
+  if (config_.precision.params != ParameterStorage::autocast && config_.lora.rank == 0) {
+    nn::LanguageModel exact(model_->config());
+    load_initial_weights(exact, given);
+    const auto from = exact.parameters(), to = model_->parameters();
+    const NoGrad no_grad;
+    for (size_t i = 0; i < to.size(); ++i) {
+      if (!to[i].requires_grad()) continue;
+      optimizer_->set_master(to[i], from[i]);
+    }
+  }
+  sharded_ = new_sharded();  // stage 3 shards the weights
+  graph_.reset();
+}
+
+void Trainer::load_adapter(const std::filesystem::path& folder) {
+  announce({Order::adapter, folder.string()});
+  hold_weights();
+  io::load_adapter_tensors(*model_, io::load_safetensors(folder / "adapter_model.safetensors"));
+  sharded_->keep_shards();
+}
+
+StateDict Trainer::state_dict() {
+  if (!pending_.empty())
+    fail("state_dict", {.argument = "trainer",
+                        .expected = "no unfinished step",
+                        .found = std::to_string(pending_.size()),
+                        .hint = "call finish_all() first"});
+  announce({Order::state});
+  sharded_->gather_weights(ranks::Units::Where::first_rank);
+  StateDict state;
+  const StateDict model_state = model().state_dict();  // flushes histories of scales
+  for (const auto& [name, tensor] : model_->named_buffers())
+    state["buffer." + name] = model_state.at(name);
+  for (const auto& [name, tensor] : sharded_->gather(optimizer_->state_dict()))
+    state["optimizer." + name] = tensor;
+  for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
+  state["steps"] = scalar(static_cast<double>(steps_));
+  state["skipped"] = scalar(static_cast<double>(skipped_));
+  state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_.length()));
+  return state;
+}
+
+void Trainer::load_state_dict(const StateDict& state) {
+  graph_.reset();
+  hold_weights();
+  model_->load_state_dict(below(state, "buffer."), false);
+  optimizer_->load_state_dict(below(state, "optimizer."));
+  sharded_->keep_shards();
+  amp::ScalerState scaler;
+  for (const auto& [name, tensor] : below(state, "scaler.")) scaler[name] = tensor.item();
+  scaler_.load_state(scaler);
+  steps_ = static_cast<int64_t>(entry(state, "steps").item());
+  skipped_ = static_cast<int64_t>(entry(state, "skipped").item());
+  skipped_in_a_row_ =
+      amp::SkipStreak(static_cast<int64_t>(entry(state, "skipped_in_a_row").item()));
+}
+
+}  // namespace binade::train
