@@ -13,8 +13,8 @@ namespace binade::ranks {
 // device.
 class AmaxExchange {
  public:
-  // A rank alone, one of 1, has nothing to agree on.
-  AmaxExchange(nn::Module& model, int ranks) : model_(model), is_alone_(ranks == 1) {}
+  // A rank alone has nothing to agree on.
+  AmaxExchange(nn::Module& model, const Place& data) : model_(model), is_alone_(data.is_alone()) {}
 
   // Before the first micro-batch of a step.
   void begin();

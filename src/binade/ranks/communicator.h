@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/ranks/environment.h"
+#include "binade/ranks/group.h"
 #include "binade/tensor/device.h"
 
 namespace binade::ranks {
@@ -62,6 +63,9 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  // This rank's place in its group of that kind. Collectives are those of all ranks: of
+  // Group::data.
+  Place place(Group group) const;
   // Ranks of this machine, and the number of this one among them.
   virtual int local_size() const { return 1; }
   virtual int local_rank() const { return 0; }

@@ -35,10 +35,11 @@ Tensor gradient_of(const Tensor& parameter) {
 Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
            std::vector<Tensor> parameters, const Options& options)
     : ranks_(std::move(ranks)),
+      data_(ranks_->place(Group::data)),
       partition_(partition),
       parameters_(std::move(parameters)),
       options_(options),
-      send_counts_(static_cast<size_t>(ranks_->size())),
+      send_counts_(static_cast<size_t>(data_.size)),
       receive_counts_(send_counts_.size()),
       bucket_of_(parameters_.size()) {
   if (options_.order == ReduceOrder::any && options_.wire != DType::f32) {
@@ -61,13 +62,13 @@ Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
   for (size_t b = 0; b < buckets.size(); ++b) {
     for (const size_t parameter : buckets[b].parameters) bucket_of_[parameter] = b;
     const memory::CategoryGuard category(memory::Category::gradients);
-    sums_.push_back(Tensor::empty({buckets[b].owned(ranks_->rank()).size()}, DType::f32, device));
+    sums_.push_back(Tensor::empty({buckets[b].owned(data_.rank).size()}, DType::f32, device));
   }
   const memory::CategoryGuard category(memory::Category::workspace);
   outgoing_ = Tensor::empty({partition.largest_bucket()}, options.wire, device);
   int64_t most = 0;
   for (const Bucket& bucket : buckets)
-    most = std::max(most, bucket.owned(ranks_->rank()).size() * ranks_->size());
+    most = std::max(most, bucket.owned(data_.rank).size() * data_.size);
   incoming_ = Tensor::empty({most}, options.wire, device);
 }
 
@@ -79,8 +80,8 @@ std::vector<Tensor> Fold::sums() const {
     const auto index =
         static_cast<size_t>(std::find(bucket.parameters.begin(), bucket.parameters.end(), i) -
                             bucket.parameters.begin());
-    const Range owned = partition_.owned(i, ranks_->rank());
-    const int64_t begin = bucket.starts[index] + owned.begin - bucket.owned(ranks_->rank()).begin;
+    const Range owned = partition_.owned(i, data_.rank);
+    const int64_t begin = bucket.starts[index] + owned.begin - bucket.owned(data_.rank).begin;
     result.push_back(elements(sums_[bucket_of_[i]], owned.size() == 0 ? 0 : begin, owned.size()));
   }
   return result;
@@ -162,11 +163,11 @@ void Fold::finish() {
 void Fold::send(size_t index) {
   add_arrived();
   const Bucket& bucket = partition_.buckets()[index];
-  const bool has_leaf = ranks_->rank() < leaves_;
+  const bool has_leaf = data_.rank < leaves_;
   if (has_leaf) pack(bucket);
   const auto size = static_cast<int64_t>(size_of(options_.wire));
-  const int64_t own = bucket.owned(ranks_->rank()).size();
-  for (int rank = 0; rank < ranks_->size(); ++rank) {
+  const int64_t own = bucket.owned(data_.rank).size();
+  for (int rank = 0; rank < data_.size; ++rank) {
     send_counts_[static_cast<size_t>(rank)] = has_leaf ? bucket.owned(rank).size() * size : 0;
     receive_counts_[static_cast<size_t>(rank)] = rank < leaves_ ? own * size : 0;
   }
@@ -174,7 +175,7 @@ void Fold::send(size_t index) {
   under_way_ = index;
   if (options_.order == ReduceOrder::any) {
     if (!has_leaf) backend::of(outgoing_).elementwise.fill(outgoing_, 0);
-    for (int rank = 0; rank < ranks_->size(); ++rank)
+    for (int rank = 0; rank < data_.size; ++rank)
       send_counts_[static_cast<size_t>(rank)] = bucket.owned(rank).size() * size;
     pending_ = ranks_->reduce_scatter(name, bytes_of(elements(outgoing_, 0, bucket.size)),
                                       bytes_of(elements(incoming_, 0, own)), send_counts_);

@@ -52,13 +52,14 @@ class Fold {
   // Waits for the bucket under way and adds its gradients.
   void add_arrived();
   void pack(const Bucket& bucket);
-  bool is_alone() const { return ranks_->size() == 1; }
+  bool is_alone() const { return data_.is_alone(); }
   // Of a rank alone: moves the first gradients, so that later ones get buffers of their own.
   void keep_first();
   // Of a rank alone: adds the gradient of a parameter, unless it is the first.
   void add_own(size_t parameter);
 
   std::shared_ptr<Communicator> ranks_;
+  Place data_;
   const Partition& partition_;
   std::vector<Tensor> parameters_;
   Options options_;

@@ -19,16 +19,13 @@
 namespace binade::ranks {
 namespace {
 
-std::vector<int64_t> micros_of(const Communicator& ranks, const ShardedOptions& options) {
-  check_micro_batches(options.micro_batches, ranks.size());
+std::vector<int64_t> micros_of(const Place& data, const ShardedOptions& options) {
+  check_micro_batches(options.micro_batches, data.size);
   if (options.stage < 1 || options.stage > 3) {
     fail("ranks",
          {.argument = "stage", .expected = "1, 2 or 3", .found = std::to_string(options.stage)});
   }
-  std::vector<int64_t> micros;
-  for (int64_t micro = ranks.rank(); micro < options.micro_batches; micro += ranks.size())
-    micros.push_back(micro);
-  return micros;
+  return data.own_items(options.micro_batches);
 }
 
 // The norm of all gradients, of its parts, and what follows from it.
@@ -73,19 +70,20 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
                  std::shared_ptr<Communicator> ranks, Partition partition,
                  const ShardedOptions& options)
     : ranks_(std::move(ranks)),
+      data_(ranks_->place(Group::data)),
       optimizer_(optimizer),
       partition_(std::move(partition)),
       options_(options),
       parameters_(optimizer.parameters()),
       device_(parameters_.front().device()),
       device_ranks_(on_device(ranks_, device_)),
-      micros_(micros_of(*ranks_, options)),
-      amaxes_(model, ranks_->size()),
+      micros_(micros_of(data_, options)),
+      amaxes_(model, data_),
       fold_(device_ranks_, partition_, parameters_,
             {.wire = options.reduce_dtype, .order = options.order}),
       tally_(device_ranks_, partition_, parameters_.size(), options.micro_batches, device_),
       hooks_(std::make_shared<Hooks>()) {
-  if (ranks_->size() == 1) options_.stage = 2;  // there is nothing to shard
+  if (data_.is_alone()) options_.stage = 2;  // there is nothing to shard
   if (std::vector<Tensor> sums = fold_.sums(); !sums.empty())
     optimizer.use_gradients(std::move(sums));
   if (options_.stage == 3) make_units(model);
@@ -171,7 +169,7 @@ void Sharded::before_block(int64_t block) {
   if (units_->is_whole()) return;
   fail("ranks", {.argument = "weights of block " + std::to_string(block),
                  .expected = "all of them, or a forward on all ranks",
-                 .found = "those of rank " + std::to_string(ranks_->rank()),
+                 .found = "those of rank " + std::to_string(data_.rank),
                  .hint = "call gather_weights() on all ranks before"});
 }
 
@@ -211,26 +209,28 @@ void Sharded::run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work
 }
 
 std::vector<double> Sharded::run_forwards(int64_t count, FunctionRef<Tensor(int64_t)> loss_of) {
-  const int64_t ranks = ranks_->size();
   std::vector<backend::AsyncScalar> pending;
-  for (int64_t first = 0; first < count; first += ranks) {
-    const int64_t own = first + ranks_->rank();
-    run_pass(Units::Pass::forward, own < count, [&] { pending.emplace_back(loss_of(own)); });
+  for (int64_t first = 0; first < count; first += data_.size) {
+    const int64_t item = first + data_.rank;
+    run_pass(Units::Pass::forward, item < count, [&] { pending.emplace_back(loss_of(item)); });
   }
   std::vector<double> own;
   for (const backend::AsyncScalar& loss : pending) own.push_back(loss.get());
-  if (ranks == 1) return own;
-  std::vector<int64_t> counts;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    counts.push_back(divide_up(std::max<int64_t>(count - rank, 0), ranks) * 8);
-  std::vector<double> all(static_cast<size_t>(count)), ordered;
+  if (data_.is_alone()) return own;
+  std::vector<int64_t> bytes;
+  std::vector<size_t> starts(1, 0);
+  for (int rank = 0; rank < data_.size; ++rank) {
+    const int64_t items = data_.item_count(rank, count);
+    bytes.push_back(items * static_cast<int64_t>(sizeof(double)));
+    starts.push_back(starts.back() + static_cast<size_t>(items));
+  }
+  std::vector<double> by_rank(static_cast<size_t>(count)), losses;
   ranks_->all_gather("losses", std::as_bytes(std::span(own)),
-                     std::as_writable_bytes(std::span(all)), counts);
-  std::vector<int64_t> next(1, 0);
-  for (const int64_t bytes : counts) next.push_back(next.back() + bytes / 8);
-  for (int64_t i = 0; i < count; ++i)
-    ordered.push_back(all[static_cast<size_t>(next[static_cast<size_t>(i % ranks)]++)]);
-  return ordered;
+                     std::as_writable_bytes(std::span(by_rank)), bytes);
+  for (int64_t item = 0; item < count; ++item)
+    losses.push_back(
+        by_rank[starts[static_cast<size_t>(data_.rank_of(item))] + data_.index_of(item)]);
+  return losses;
 }
 
 void Sharded::gather_weights(Units::Where where) {
@@ -243,13 +243,12 @@ void Sharded::keep_shards() {
 
 void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
   amaxes_.begin();
-  const int64_t ranks = ranks_->size();
-  for (int64_t first = 0; first < options_.micro_batches; first += ranks) {
-    const int64_t leaves = std::min(ranks, options_.micro_batches - first);
+  for (int64_t first = 0; first < options_.micro_batches; first += data_.size) {
+    const int64_t leaves = std::min<int64_t>(data_.size, options_.micro_batches - first);
     fold_.begin_round(first == 0, static_cast<int>(leaves));
-    run_pass(Units::Pass::forward_and_backward, ranks_->rank() < leaves, [&] {
+    run_pass(Units::Pass::forward_and_backward, data_.rank < leaves, [&] {
       const Restore<Fold*> sending(hooks_->fold, options_.stage == 2 ? &fold_ : nullptr);
-      backward(first + ranks_->rank());
+      backward(first + data_.rank);
     });
     fold_.end_round();
   }
@@ -285,25 +284,25 @@ Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losse
 }
 
 void Sharded::gather_parameters(const Tensor& found_inf) {
-  if (ranks_->size() == 1) return;
+  if (data_.is_alone()) return;
   if (backend::capabilities(device_).is_host_readable && found_inf.item() != 0) return;
   const memory::CategoryGuard category(memory::Category::workspace);
   for (size_t b = 0; b < gathered_.size(); ++b) {
     const GatherGroup& group = gathered_[b];
     if (group.bytes() == 0) continue;
-    const int64_t own = group.counts()[static_cast<size_t>(ranks_->rank())];
+    const int64_t own = group.counts()[static_cast<size_t>(data_.rank)];
     const Tensor out = Tensor::empty({own}, DType::u8, device_),
                  in = Tensor::empty({group.bytes()}, DType::u8, device_);
-    group.pack(ranks_->rank(), {}, out);
+    group.pack(data_.rank, {}, out);
     device_ranks_->all_gather(
         "weights of bucket " + std::to_string(b), {element_bytes(out, 0), static_cast<size_t>(own)},
         {element_bytes(in, 0), static_cast<size_t>(group.bytes())}, group.counts());
-    group.unpack(in, ranks_->rank());
+    group.unpack(in, data_.rank);
   }
 }
 
 StateDict Sharded::gather(const StateDict& optimizer_state) {
-  if (ranks_->size() == 1) return optimizer_state;
+  if (data_.is_alone()) return optimizer_state;
   StateDict result;
   for (const auto& [name, own] : optimizer_state) {
     if (name.ends_with("steps")) {
@@ -314,17 +313,17 @@ StateDict Sharded::gather(const StateDict& optimizer_state) {
     const Tensor& parameter = parameters_[index];
     const auto size = static_cast<int64_t>(size_of(own.dtype()));
     std::vector<int64_t> counts;
-    for (int rank = 0; rank < ranks_->size(); ++rank)
+    for (int rank = 0; rank < data_.size; ++rank)
       counts.push_back(optim::state_elements(name, partition_.owned(index, rank).size()) * size);
     const int64_t elements = optim::state_elements(name, parameter.numel());
     const Shape shape = elements == parameter.numel() ? parameter.shape() : Shape{elements};
     const Tensor whole =
-        Tensor::empty(ranks_->rank() == 0 ? shape : Shape{0}, own.dtype(), own.device());
+        Tensor::empty(data_.rank == 0 ? shape : Shape{0}, own.dtype(), own.device());
     device_ranks_->gather("state " + name,
                           {element_bytes(own, 0), static_cast<size_t>(own.bytes())},
                           {element_bytes(whole, 0), static_cast<size_t>(whole.bytes())}, counts);
     // Rank 0's GPU has memory for one whole tensor, its host for all.
-    result[name] = ranks_->rank() == 0 ? to(whole, Device::cpu()) : own;
+    result[name] = data_.rank == 0 ? to(whole, Device::cpu()) : own;
   }
   return result;
 }

@@ -62,7 +62,7 @@ class Sharded {
   // The micro-batches of this rank: rank, rank + ranks, ...
   const std::vector<int64_t>& micro_batches() const { return micros_; }
   // The index of one of these among them.
-  size_t own_index(int64_t micro) const { return static_cast<size_t>(micro / ranks_->size()); }
+  size_t own_index(int64_t micro) const { return data_.index_of(micro); }
 
   // The parts of a step, for training loops of one's own. First: calls backward(micro) for the
   // micro-batches of this rank and sums the gradients of all.
@@ -110,6 +110,7 @@ class Sharded {
   void run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work);
 
   std::shared_ptr<Communicator> ranks_;
+  Place data_;
   optim::Optimizer& optimizer_;
   Partition partition_;
   ShardedOptions options_;

@@ -29,11 +29,12 @@ Tensor joined(const Tensor& all, int64_t begin, int64_t count, backend::Reductio
 Tally::Tally(std::shared_ptr<Communicator> ranks, const Partition& partition, size_t parameters,
              int64_t micro_batches, Device device)
     : ranks_(std::move(ranks)),
+      data_(ranks_->place(Group::data)),
       partition_(partition),
       parameters_(parameters),
       micro_batches_(micro_batches),
       device_(device) {
-  for (int rank = 0; rank < ranks_->size(); ++rank) {
+  for (int rank = 0; rank < data_.size; ++rank) {
     int64_t parts = 0;
     for (size_t i = 0; i < parameters_; ++i) parts += parts_of(i, rank);
     norm_parts_ = std::max(norm_parts_, parts);
@@ -46,10 +47,10 @@ int64_t Tally::parts_of(size_t parameter, int rank) const {
 
 Tensor Tally::make_order(int64_t length, int64_t begin) const {
   std::vector<int64_t> order, next;
-  for (int rank = 0; rank < ranks_->size(); ++rank) next.push_back(rank * length + begin);
+  for (int rank = 0; rank < data_.size; ++rank) next.push_back(rank * length + begin);
   // The parts of each parameter, in the order of its elements, which is that of its owners.
   for (size_t i = 0; i < parameters_; ++i) {
-    for (int rank = 0; rank < ranks_->size(); ++rank) {
+    for (int rank = 0; rank < data_.size; ++rank) {
       for (int64_t k = parts_of(i, rank); k > 0; --k)
         order.push_back(next[static_cast<size_t>(rank)]++);
     }
@@ -60,10 +61,10 @@ Tensor Tally::make_order(int64_t length, int64_t begin) const {
 }
 
 StepNumbers Tally::exchange(const StepNumbers& own) {
-  if (ranks_->size() == 1 || device_.is_meta()) return own;  // meta: there are no numbers
+  if (data_.is_alone() || device_.is_meta()) return own;  // meta: there are no numbers
   const memory::CategoryGuard category(memory::Category::workspace);
   const auto& kernels = backend::of(device_);
-  const int64_t ranks = ranks_->size(), most_losses = divide_up(micro_batches_, ranks);
+  const int64_t ranks = data_.size, most_losses = data_.item_count(0, micro_batches_);
   // found_inf, first_bad, losses, amaxes and their counts, parts of the norm.
   constexpr int64_t losses_at = 2;
   const int64_t maxima_at = losses_at + most_losses;
@@ -106,7 +107,9 @@ StepNumbers Tally::exchange(const StepNumbers& own) {
   if (order_.numel() > 0)
     kernels.index.index_select(all.strided({all.numel()}, {1}, 0), 0, order_, whole.norm_parts);
   for (int64_t micro = 0; micro < micro_batches_; ++micro)
-    whole.losses.push_back(all.strided({}, {}, micro % ranks * length + losses_at + micro / ranks));
+    whole.losses.push_back(all.strided(
+        {}, {},
+        data_.rank_of(micro) * length + losses_at + static_cast<int64_t>(data_.index_of(micro))));
   return whole;
 }
 

@@ -39,6 +39,7 @@ class Tally {
   int64_t parts_of(size_t parameter, int rank) const;
 
   std::shared_ptr<Communicator> ranks_;
+  Place data_;
   const Partition& partition_;
   size_t parameters_;
   int64_t micro_batches_;

@@ -581,17 +581,17 @@ class Loop {
     return run;
   }
 
-  void note_ranks(const std::vector<ranks::RankTime>& ranks) {
-    if (ranks.empty()) return;
+  void note_ranks(const std::vector<ranks::RankTime>& times) {
+    if (times.empty()) return;
     double low = 1, high = 0, sent = 0;
-    for (const ranks::RankTime& rank : ranks) {
-      const double waiting = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
+    for (const ranks::RankTime& one : times) {
+      const double waiting = one.seconds > 0 ? one.waited / one.seconds : 0;
       low = std::min(low, waiting);
       high = std::max(high, waiting);
-      sent += rank.sent;
+      sent += one.sent;
     }
     note(fmt::format("{} ranks waited for each other {:.0f}% to {:.0f}% of the time and sent {}",
-                     ranks.size(), 100 * low, 100 * high, bytes_text(static_cast<int64_t>(sent))));
+                     times.size(), 100 * low, 100 * high, bytes_text(static_cast<int64_t>(sent))));
   }
 
   // Whether the tokenizer can decode the tokens: that of a token file may be unknown.

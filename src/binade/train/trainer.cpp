@@ -72,10 +72,10 @@ std::unique_ptr<nn::LanguageModel> checked_model(Config config, const Arrangemen
 }
 
 ranks::Partition checked_partition(const Config& config, const nn::LanguageModel& model,
-                                   const ranks::Communicator& ranks) {
-  check_rank_device(device_of(config), ranks.size());
-  check_ranks(config, ranks.size());
-  return partition_of(config, model, ranks.size());
+                                   const ranks::Place& data) {
+  check_rank_device(device_of(config), data.size);
+  check_ranks(config, data.size);
+  return partition_of(config, model, data.size);
 }
 
 // Whether steps on packed documents read their offsets, which change with every step, on the device
@@ -109,7 +109,7 @@ Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> rank
       recipes_(recipe_state(config)),
       model_(checked_model(config_, arrangement_)),
       ranks_(std::move(ranks)),
-      partition_(checked_partition(config_, *model_, *ranks_)),
+      partition_(checked_partition(config_, *model_, ranks_->place(ranks::Group::data))),
       optimizer_(new_optimizer()),
       sharded_(new_sharded()),
       scaler_(scaler_options(config_)),
@@ -117,7 +117,7 @@ Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> rank
       clock_(ranks_) {}
 
 std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
-  return make_optimizer(config_, *model_, partition_.parts(ranks_->rank()));
+  return make_optimizer(config_, *model_, partition_.parts(ranks_->place(ranks::Group::data).rank));
 }
 
 std::unique_ptr<ranks::Sharded> Trainer::new_sharded() {
@@ -136,10 +136,11 @@ void Trainer::announce(const Command& command) {
 }
 
 data::Loader::Options Trainer::loader_options() const {
+  const ranks::Place data = ranks_->place(ranks::Group::data);
   return {.shape = {config_.train.batch, config_.model.context},
           .accumulate = config_.train.accumulate,
-          .first = ranks_->rank(),
-          .stride = ranks_->size(),
+          .first = data.rank,
+          .stride = data.size,
           .seed = static_cast<uint64_t>(config_.train.seed),
           .step = steps_};
 }
