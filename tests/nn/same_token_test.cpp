@@ -37,11 +37,20 @@ std::vector<Family> families() {
                                                       .vocab = vocab,
                                                       .context = context})
                                         .config();
-  LanguageModelConfig qwen = llama;
+  LanguageModelConfig qwen = llama, mistral = llama, gemma = llama;
   qwen.qkv_bias = true;
   qwen.qk_norm = QueryKeyNorm::per_head;
   qwen.tied_head = false;
-  return {{"gpt", sized(gpt)}, {"llama", sized(llama)}, {"qwen", sized(qwen)}};
+  mistral.window = 33;
+  gemma.window = 40;
+  gemma.layer_types = {LayerAttention::sliding, LayerAttention::full};
+  gemma.attention_softcap = 5;
+  gemma.logit_softcap = 10;
+  return {{"gpt", sized(gpt)},
+          {"llama", sized(llama)},
+          {"qwen", sized(qwen)},
+          {"mistral", sized(mistral)},
+          {"gemma", sized(gemma)}};
 }
 
 class SameToken : public ::testing::TestWithParam<std::tuple<Family, DType>> {

@@ -28,6 +28,9 @@ struct AttentionForward {
   double scale = 1;     // of the scores
   bool causal = false;  // query i sees keys 0 .. i + keys - queries
   bool tf32 = false;    // f32 matmuls may round their operands to TF32
+  // Only where capabilities(device).has_score_options:
+  int64_t window = 0;  // a causal query sees its last `window` keys; 0: all
+  double softcap = 0;  // scaled scores become cap * tanh(score / cap); 0: none
   // If present, the batch is 1, there are as many keys as queries, and queries see keys of their
   // own document only. Only where attends_documents().
   DocumentRows documents = {};
@@ -40,6 +43,8 @@ struct AttentionBackward {
   double scale = 1;
   bool causal = false;
   bool tf32 = false;
+  int64_t window = 0;
+  double softcap = 0;
   DocumentRows documents = {};
   TensorView dq = {}, dk = {}, dv = {};
   // If present, [heads + 2 * kv_heads, dim] f32, dense: receives the sums of dq, dk and dv over

@@ -27,6 +27,8 @@ struct Capabilities {
   bool recomputes_results = false;
   // Sorting and CTC have kernels. Elsewhere they run on the host.
   bool has_sequential_kernels = true;
+  // Attention's kernels take windows and softcaps of any sequences.
+  bool has_score_options = true;
   // Ranks exchange tensors in the device's memory, by NCCL.
   bool has_collectives = false;
   // Steps can be captured once and replayed (graph.h).
@@ -50,6 +52,7 @@ constexpr Capabilities capabilities(Device device) {
               .has_packed_codes = false,
               .recomputes_results = true,
               .has_sequential_kernels = false,
+              .has_score_options = false,
               .has_collectives = true,
               .has_graphs = true,
               .has_unordered_kernels = true,
@@ -62,6 +65,7 @@ constexpr Capabilities capabilities(Device device) {
               .needs_transposed_quantized = true,
               .has_packed_codes = false,
               .recomputes_results = true,
+              .has_score_options = false,
               .alignment = 16,
               .autocast_dtype = DType::f16};
   }

@@ -15,8 +15,8 @@
 #include "binade/tensor/memory.h"
 #include "support/values.h"
 
-// Attention of more queries than plain ops attend to at once, 512. fused_test.cpp compares windows
-// and softcaps with the composite.
+// Attention of more queries than plain ops attend to at once, 512: with masks or dropout, which no
+// kernel knows. fused_test.cpp compares windows and softcaps with the composite.
 namespace binade {
 namespace {
 
@@ -53,7 +53,8 @@ TEST(ChunkedAttention, MasksAreCutWithTheirQueries) {
 // 4096 rows: their scores would be 64 MiB for each head.
 TEST(ChunkedAttention, StoresTheScoresOfSomeQueriesAtATime) {
   for (const AttentionOptions& options :
-       {AttentionOptions{.causal = true, .window = 256}, {.causal = true, .softcap = 3}}) {
+       {AttentionOptions{.causal = true, .window = 256, .dropout = 0.1},
+        {.causal = true, .softcap = 3, .dropout = 0.1}}) {
     Tensor x = draws({1, 4096, 3 * 8}, 21);
     x.set_requires_grad();
     memory::reset_peak();
@@ -71,7 +72,7 @@ TEST(ChunkedAttention, DoesNotReadKeysOutsideOfItsWindows) {
   const Tensor q = draws({1, 1, 1100, 4}, 22), k = draws({1, 1, 1100, 4}, 23),
                v = draws({1, 1, 1100, 4}, 24);
   const Tensor poisoned = cat({full({1, 1, 100, 4}, NAN, DType::f32), slice(v, 2, 100, 1100)}, 2);
-  const AttentionOptions options{.causal = true, .window = 50};
+  const AttentionOptions options{.causal = true, .window = 50, .mask = zeros({1100})};
   const Tensor y = scaled_dot_product_attention(q, k, v, options),
                beside = scaled_dot_product_attention(q, k, poisoned, options);
   EXPECT_TRUE(
@@ -106,7 +107,8 @@ TEST(ChunkedAttention, SumsGradientsBeforeTheyAreRounded) {
   const auto gradient = [&](DType dtype) {
     Tensor values = cast(v, dtype).detach();
     values.set_requires_grad();
-    sum(scaled_dot_product_attention(cast(q, dtype), cast(k, dtype), neg(values), {.softcap = 5}))
+    sum(scaled_dot_product_attention(cast(q, dtype), cast(k, dtype), neg(values),
+                                     {.softcap = 5, .mask = zeros({16})}))
         .backward();
     return to_vector(values.grad());
   };

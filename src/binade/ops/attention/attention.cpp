@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "binade/backend/capabilities.h"
 #include "binade/ops/attention/common.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/create.h"
@@ -68,9 +69,12 @@ void refuse_documents(const char* op, const AttentionOptions& options) {
             .hint = "packed_attention takes them, varlen_attention takes SequenceOffsets"});
 }
 
-bool needs_composite(const AttentionOptions& options, int64_t keys) {
-  return options.softcap > 0 || (options.window > 0 && options.window < keys) ||
-         options.mask.defined() || options.dropout > 0;
+bool needs_composite(const AttentionOptions& options, int64_t keys, Device device) {
+  const bool changes_scores = options.softcap > 0 || (options.window > 0 && options.window < keys);
+  // Kernels hide a key by a score of -inf, which a scale must not turn around.
+  const bool has_kernel =
+      backend::capabilities(device).has_score_options && options.scale.value_or(1) > 0;
+  return (changes_scores && !has_kernel) || options.mask.defined() || options.dropout > 0;
 }
 
 double scale_of(const AttentionOptions& options, int64_t dim) {
@@ -194,7 +198,7 @@ void require_offsets(const AttentionOptions& options) {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   check_attention(q, k, v, options);
-  if (needs_composite(options, k.size(2))) return chunked_attention(q, k, v, options);
+  if (needs_composite(options, k.size(2), q.device())) return chunked_attention(q, k, v, options);
   const Call call(Op::scaled_dot_product_attention, {q, k, v});
   require_same_dtype("scaled_dot_product_attention", call[0], call[1]);
   require_same_dtype("scaled_dot_product_attention", call[0], call[2]);
@@ -211,9 +215,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     .scale = scale,
                                     .causal = options.causal,
                                     .tf32 = tf32,
+                                    .window = options.window,
+                                    .softcap = options.softcap,
                                     .out = y,
                                     .lse = lse});
-  return call.result(y, [=, causal = options.causal, q = Saved(qs), k = Saved(ks), v = Saved(vs),
+  return call.result(y, [=, causal = options.causal, window = options.window,
+                         softcap = options.softcap, q = Saved(qs), k = Saved(ks), v = Saved(vs),
                          y = Saved(y)](const Tensor& dy, GradSlots dx) {
     const Tensor dq = Tensor::empty(q->shape(), q->dtype(), dy.device());
     const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()),
@@ -227,6 +234,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                         .scale = scale,
                                         .causal = causal,
                                         .tf32 = tf32,
+                                        .window = window,
+                                        .softcap = softcap,
                                         .dq = dq,
                                         .dk = dk,
                                         .dv = dv});
@@ -290,7 +299,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   require_offsets(options);
   // A document may span rows of the batch.
   const int64_t most_keys = options.documents.empty() ? qkv.size(1) : qkv.size(0) * qkv.size(1);
-  if (needs_composite(options, most_keys))
+  if (needs_composite(options, most_keys, qkv.device()))
     return packed_attention_by(chunked_attention, qkv, {heads, kv_heads, dim}, options);
   if (!options.documents.empty())
     return packed_documents(qkv, {heads, kv_heads, dim}, options, std::nullopt);
@@ -312,26 +321,31 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                      .scale = scale,
                                      .causal = options.causal,
                                      .tf32 = tf32,
+                                     .window = options.window,
+                                     .softcap = options.softcap,
                                      .out = queries(y),
                                      .lse = lse});
-  Tensor result = call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
-                                     const Tensor& dy, GradSlots dx) {
-    const Tensor dqkv = Tensor::empty_like(qkv.get()), dout = dense(dy);
-    const backend::AttentionBackward args{.dout = queries(dout),
-                                          .q = queries(qkv),
-                                          .k = keys(qkv),
-                                          .v = values(qkv),
-                                          .out = queries(y),
-                                          .lse = lse,
-                                          .scale = scale,
-                                          .causal = causal,
-                                          .tf32 = tf32,
-                                          .dq = queries(dqkv),
-                                          .dk = keys(dqkv),
-                                          .dv = values(dqkv)};
-    packed_backward(args, dqkv, dx[0]);
-    dx[0].add(dqkv);
-  });
+  Tensor result = call.result(
+      y, [=, causal = options.causal, window = options.window, softcap = options.softcap,
+          qkv = Saved(in), y = Saved(y)](const Tensor& dy, GradSlots dx) {
+        const Tensor dqkv = Tensor::empty_like(qkv.get()), dout = dense(dy);
+        const backend::AttentionBackward args{.dout = queries(dout),
+                                              .q = queries(qkv),
+                                              .k = keys(qkv),
+                                              .v = values(qkv),
+                                              .out = queries(y),
+                                              .lse = lse,
+                                              .scale = scale,
+                                              .causal = causal,
+                                              .tf32 = tf32,
+                                              .window = window,
+                                              .softcap = softcap,
+                                              .dq = queries(dqkv),
+                                              .dk = keys(dqkv),
+                                              .dv = values(dqkv)};
+        packed_backward(args, dqkv, dx[0]);
+        dx[0].add(dqkv);
+      });
   mark_kept(result);
   return result;
 }

@@ -17,9 +17,9 @@ void check_offsets(const char* op, const char* argument, const std::vector<int64
 void refuse_mask(const char* op, const AttentionOptions& options);
 void refuse_documents(const char* op, const AttentionOptions& options);
 
-// The kernels know neither windows, caps, masks nor dropout. A window that no query reaches the end
-// of is none.
-bool needs_composite(const AttentionOptions& options, int64_t keys);
+// The kernels know neither masks nor dropout, some neither windows nor caps. A window that no query
+// reaches the end of is none.
+bool needs_composite(const AttentionOptions& options, int64_t keys, Device device);
 double scale_of(const AttentionOptions& options, int64_t dim);
 bool matmuls_in_tf32();
 // x, or a dense copy if its last axis has gaps.

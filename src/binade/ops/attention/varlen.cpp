@@ -40,7 +40,9 @@ class PackedSequences {
         on_device_(std::move(on_device)),
         scale_(scale_of(options, dim)),
         causal_(options.causal),
-        tf32_(matmuls_in_tf32()) {
+        tf32_(matmuls_in_tf32()),
+        window_(options.window),
+        softcap_(options.softcap) {
     if (offsets_.keys.empty()) offsets_.keys = offsets_.queries;
   }
 
@@ -65,6 +67,8 @@ class PackedSequences {
                        .scale = scale_,
                        .causal = causal_,
                        .tf32 = tf32_,
+                       .window = window_,
+                       .softcap = softcap_,
                        .out = sequence_of(out, query, query_end),
                        .lse = lse_of(query, query_end)});
     });
@@ -103,6 +107,8 @@ class PackedSequences {
                        .scale = scale_,
                        .causal = causal_,
                        .tf32 = tf32_,
+                       .window = window_,
+                       .softcap = softcap_,
                        .dq = sequence_of(x.dq, query, query_end),
                        .dk = sequence_of(x.dk, key, key_end),
                        .dv = sequence_of(x.dv, key, key_end)});
@@ -129,6 +135,8 @@ class PackedSequences {
   std::optional<DeviceDocuments> on_device_;
   double scale_;
   bool causal_, tf32_;
+  int64_t window_;
+  double softcap_;
   Tensor lse_;
 };
 
@@ -276,7 +284,7 @@ Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   check_varlen(q, k, v, offsets, options);
   const Tensor inputs[] = {q, k, v};
   const std::optional<DeviceDocuments> on_device = varlen_documents(inputs, offsets, options);
-  if (!on_device && needs_composite(options, k.size(0)))
+  if (!on_device && needs_composite(options, k.size(0), q.device()))
     return varlen_attention_by(chunked_attention, q, k, v, offsets, options);
   const Call call(Op::varlen_attention, {q, k, v});
   require_same_dtype("varlen_attention", call[0], call[1]);

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "binade/backend/cpu/attention/blocks.h"
+#include "binade/backend/cpu/attention/scores.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu::attention {
@@ -27,7 +28,8 @@ class Backward {
   Backward(const AttentionBackward& call, const Sizes& sizes, int64_t key_blocks)
       : call_(call),
         scale_(static_cast<T>(call.scale)),
-        exponent_scale_(static_cast<T>(call.scale * std::numbers::log2e)),
+        softcap_{static_cast<T>(call.softcap), static_cast<T>(call.scale / call.softcap)},
+        exponent_scale_(static_cast<T>((call.softcap > 0 ? 1 : call.scale) * std::numbers::log2e)),
         sizes_(sizes),
         keys_(backward_scratch().keys, matmuls_.right_bytes(key_block, sizes.dim),
               sizes.key_blocks()),
@@ -71,14 +73,15 @@ class Backward {
   void query_tile(int64_t batch, int64_t head, int64_t query, Span keys, Outputs outputs) {
     const int64_t count = std::min(sizes_.query_block, sizes_.queries - query);
     const int64_t visible = std::min(keys.end, sizes_.visible_keys(query, count));
-    if (visible > keys.begin) load_queries({batch, head, query, count}, outputs);
+    const int64_t first = std::max(keys.begin, sizes_.first_key(query));
+    if (visible > first) load_queries({batch, head, query, count}, outputs);
     select_head(batch, head / sizes_.group());
-    if (visible <= keys.begin) std::fill_n(dq_, query_tile_, T(0));
-    for (int64_t key = keys.begin; key < visible; key += key_block) {
+    if (visible <= first) std::fill_n(dq_, query_tile_, T(0));
+    for (int64_t key = first; key < visible; key += key_block) {
       const Cut cut{std::min(key_block, visible - key), count, sizes_.mask(query, key)};
       recompute(key, cut, outputs);
       if (outputs.dk_dv) add_to_keys((key - keys.begin) / key_block * key_tile_, cut);
-      if (outputs.dq) add_to_queries(key, cut, key > keys.begin);
+      if (outputs.dq) add_to_queries(key, cut, key > first);
     }
     if (outputs.dq) store_columns(dq_, sizes_, scale_, call_.dq, {batch, head, query, count});
   }
@@ -154,6 +157,7 @@ class Backward {
       const int64_t first = matmuls_.rounds() ? 0 : panel * width_ * score_capacity_;
       matmuls_.multiply_panel(panel, part, queries_, keys, scores_ + first, false);
       matmuls_.multiply_panel(panel, part, dout_, values, gradients_ + first, false);
+      change_scores(cut.mask.from(0, panel * width_), part.rows, first);
       if (matmuls_.rounds()) {
         round_gradients(panel, cut, outputs);
       } else {
@@ -181,6 +185,21 @@ class Backward {
     } else {
       ds_of_queries_ = {packed_ds_of_queries_, matmuls_.padded_columns(cut.keys)};
     }
+  }
+
+  // Applies the softcap and the window to the panel at `first`, of which these rows are computed.
+  void change_scores(const Mask& mask, Span queries, int64_t first) {
+    T *scores = scores_ + first, *gradients = gradients_ + first;
+    if (call_.softcap > 0) {
+      cap_gradients(CapGradient<T>{.softcap = softcap_,
+                                   .rows = queries,
+                                   .width = width_,
+                                   .scores = scores,
+                                   .gradients = gradients,
+                                   .delta = delta_});
+    }
+    if (mask.keys_before(queries.end - 1, width_) > 0)
+      hide_keys_of(mask, queries, width_, delta_, scores, gradients);
   }
 
   // softmax_gradient() of one panel when operands are bf16.
@@ -236,6 +255,7 @@ class Backward {
 
   const AttentionBackward& call_;
   const T scale_;
+  const Softcap<T> softcap_;
   const T exponent_scale_;  // of exponents of 2
   const Sizes& sizes_;
   const TileMatmuls& matmuls_ = sizes_.matmuls;

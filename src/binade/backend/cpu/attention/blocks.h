@@ -31,18 +31,21 @@ inline constexpr int64_t key_block = 256;
 struct Sizes {
   int64_t batch, heads, kv_heads, queries, keys, dim;
   bool causal;
+  int64_t window;
   TileMatmuls matmuls;
   int64_t query_block = matmuls.padded_columns(min_query_block);
 
-  Sizes(const TensorView& q, const TensorView& k, bool causal)
-      : batch(q.shape[0]),
-        heads(q.shape[1]),
-        kv_heads(k.shape[1]),
-        queries(q.shape[2]),
-        keys(k.shape[2]),
-        dim(q.shape[3]),
-        causal(causal),
-        matmuls(q.dtype) {}
+  template <class Call>
+  explicit Sizes(const Call& call)
+      : batch(call.q.shape[0]),
+        heads(call.q.shape[1]),
+        kv_heads(call.k.shape[1]),
+        queries(call.q.shape[2]),
+        keys(call.k.shape[2]),
+        dim(call.q.shape[3]),
+        causal(call.causal),
+        window(call.window > 0 ? call.window : Mask::no_window),
+        matmuls(call.q.dtype) {}
 
   int64_t group() const { return kv_heads > 0 ? heads / kv_heads : 0; }
   int64_t query_blocks() const { return divide_up(queries, query_block); }
@@ -50,7 +53,11 @@ struct Sizes {
 
   // The mask of the tile at (query, key).
   Mask mask(int64_t query, int64_t key) const {
-    return {causal ? query + keys - queries - key : key_block};
+    return {causal ? query + keys - queries - key : key_block, window};
+  }
+  // The first key block that queries from `query` on see: earlier ones need not be read.
+  int64_t first_key(int64_t query) const {
+    return round_down(mask(query, 0).keys_before(0, keys), key_block);
   }
   // Keys in the block from `key` on.
   int64_t block_keys(int64_t key) const { return std::min(key_block, keys - key); }
@@ -192,7 +199,7 @@ void backward_each(std::span<const AttentionBackward> calls);
 template <class Call>
 std::vector<Sizes> sizes_of(std::span<const Call> calls) {
   std::vector<Sizes> sizes;
-  for (const Call& call : calls) sizes.emplace_back(call.q, call.k, call.causal);
+  for (const Call& call : calls) sizes.emplace_back(call);
   return sizes;
 }
 

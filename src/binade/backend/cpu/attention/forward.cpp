@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "binade/backend/cpu/attention/blocks.h"
+#include "binade/backend/cpu/attention/scores.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
@@ -15,7 +16,8 @@ class Forward {
  public:
   Forward(const AttentionForward& call, const Sizes& sizes)
       : call_(call),
-        scale_(static_cast<T>(call.scale * std::numbers::log2e)),
+        softcap_{static_cast<T>(call.softcap), static_cast<T>(call.scale / call.softcap)},
+        scale_(static_cast<T>((call.softcap > 0 ? 1 : call.scale) * std::numbers::log2e)),
         sizes_(sizes),
         keys_(forward_scratch().keys, matmuls_.left_bytes(key_block, sizes.dim),
               sizes.key_blocks()),
@@ -38,7 +40,8 @@ class Forward {
     std::fill_n(sum_, columns_, T(0));
     const int64_t visible = sizes_.visible_keys(first, count);
     if (visible == 0) std::fill_n(out_, columns_ * capacity_, T(0));
-    for (int64_t key = 0; key < visible; key += key_block)
+    first_key_ = sizes_.first_key(first);
+    for (int64_t key = first_key_; key < visible; key += key_block)
       attend(key, std::min(key_block, visible - key), count, sizes_.mask(first, key));
     finish({batch, head, first, count});
   }
@@ -63,13 +66,15 @@ class Forward {
       T* const out = out_ + at * capacity_;
       matmuls_.multiply_panel(panel, {seen(panel), {0, dim}}, left_keys, queries_, scores_, false);
       const PackedTile p = softmax_panel(at, seen(panel), mask.from(at, 0));
-      if (key > 0) scale_columns(dim, width_, correction_ + at, out);
-      matmuls_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out, key > 0);
+      if (key > first_key_) scale_columns(dim, width_, correction_ + at, out);
+      matmuls_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out, key > first_key_);
     });
   }
 
   // Turns the scores of the panel from query `at` on into probabilities, the next matmul's operand.
   PackedTile softmax_panel(int64_t at, Span keys, Mask mask) {
+    if (call_.softcap > 0) cap_scores(softcap_, keys.end * width_, scores_);
+    if (mask.keys_before(width_ - 1, keys.end) > 0) hide_keys(mask, keys.end, width_, scores_);
     const OnlineSoftmax<T> softmax{.keys = keys.end,
                                    .width = width_,
                                    .mask = mask,
@@ -105,6 +110,7 @@ class Forward {
   }
 
   const AttentionForward& call_;
+  const Softcap<T> softcap_;
   const T scale_;  // of exponents of 2
   const Sizes& sizes_;
   const TileMatmuls& matmuls_ = sizes_.matmuls;
@@ -112,9 +118,10 @@ class Forward {
   const int64_t score_capacity_ = sizes_.capacity(key_block),
                 capacity_ = sizes_.capacity(sizes_.dim);
   int64_t batch_ = -1, kv_head_ = -1;
-  PackedKeys keys_;       // left, rows are keys
-  PackedKeys values_;     // left, rows are channels
-  PackedTile queries_{};  // right
+  int64_t first_key_ = 0;  // that the current block of queries reads
+  PackedKeys keys_;        // left, rows are keys
+  PackedKeys values_;      // left, rows are channels
+  PackedTile queries_{};   // right
   char* packed_queries_ =
       forward_scratch().queries.get<char>(matmuls_.right_bytes(sizes_.query_block, sizes_.dim));
   // Buffers of the current panel.

@@ -8,12 +8,16 @@
 // Softmaxes of one panel of an attention tile; tile.h describes panels.
 namespace binade::backend::cpu::attention {
 
-// Query i sees keys j <= i + diagonal.
+// Query i sees keys i + diagonal - window < j <= i + diagonal. The softmaxes below know the
+// diagonal alone; scores.h hides keys before a window.
 struct Mask {
+  static constexpr int64_t no_window = int64_t{1} << 62;
+
   int64_t diagonal;
+  int64_t window = no_window;
 
   // This mask with queries and keys counted from `query` and `key`.
-  Mask from(int64_t query, int64_t key) const { return {diagonal + query - key}; }
+  Mask from(int64_t query, int64_t key) const { return {diagonal + query - key, window}; }
   // How many of `keys` the last of the first `queries` sees.
   int64_t keys_seen(int64_t queries, int64_t keys) const {
     return std::clamp<int64_t>(queries + diagonal, 0, keys);
@@ -21,6 +25,14 @@ struct Mask {
   // The first of `queries` that sees `key`.
   int64_t first_query(int64_t key, int64_t queries) const {
     return std::clamp<int64_t>(key - diagonal, 0, queries);
+  }
+  // The first of `queries` whose window begins after `key`.
+  int64_t first_beyond(int64_t key, int64_t queries) const {
+    return std::clamp<int64_t>(key - diagonal + window, 0, queries);
+  }
+  // How many of the first `keys` are before the window of `query`.
+  int64_t keys_before(int64_t query, int64_t keys) const {
+    return std::clamp<int64_t>(query + diagonal - window + 1, 0, keys);
   }
 };
 
