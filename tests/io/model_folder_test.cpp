@@ -35,6 +35,16 @@ TEST(ModelFolder, IsTheFolderItselfOrTheNewestCheckpointOfARun) {
   EXPECT_EQ(checkpoint_name(10), "step-10");
 }
 
+TEST(ModelFolder, StepsAreNumbersOfSixtyFourBits) {
+  const binade::testing::TemporaryFolder folder;
+  for (const char* name : {"step-20", "step-3", "step-", "step-x", "step-4x", "step--5", "astep-6",
+                           "step-99999999999999999999", "step-0"})
+    std::filesystem::create_directory(folder / name);
+  std::vector<int64_t> steps;
+  for (const Checkpoint& one : list_step_folders(folder.path())) steps.push_back(one.step);
+  EXPECT_THAT(steps, ::testing::ElementsAre(0, 3, 20));
+}
+
 TEST(ModelFolder, FailsInTheNameOfTheCaller) {
   const binade::testing::TemporaryFolder folder;
   EXPECT_THAT(test::error_of([&] { model_folder(folder.path(), "eval"); }),

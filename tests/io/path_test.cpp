@@ -53,6 +53,31 @@ TEST_F(GuardedPath, ReadsAndWritesWhatIsThere) {
             (folder_ / "given/sub/other").string());
 }
 
+// What a user names is relative to the current folder.
+TEST_F(GuardedPath, OthersMayBeRelative) {
+  const Path relative = fs::relative(folder_ / "outside");
+  ASSERT_TRUE(relative.string().starts_with(".."));
+  EXPECT_EQ(read_text(relative / "file", "reader", 10), "precious");
+  write_guarded(relative / "new", "one");
+  EXPECT_EQ(content_of(folder_ / "outside/new"), "one");
+  EXPECT_THAT(relative.names(), UnorderedElementsAre("file", "new"));
+  EXPECT_TRUE((relative / "new").unlink());
+  EXPECT_TRUE((relative / "folder").make_new_folder());
+  EXPECT_EQ((relative / "folder").kind(), EntryKind::folder);
+  EXPECT_EQ((relative / "new").kind(), EntryKind::nothing);
+}
+
+// errno says why one cannot be renamed: the folder of either name.
+TEST_F(GuardedPath, RenamesWithinItsFolders) {
+  write_guarded(given() / "file", "one");
+  EXPECT_FALSE((given() / "file").rename_to(given() / "none/file", 0));
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_FALSE((given() / "none/file").rename_to(given() / "file", 0));
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_TRUE((given() / "file").rename_to(given() / "sub/other", 0));
+  EXPECT_EQ(content_of(folder_ / "given/sub/other"), "one");
+}
+
 TEST_F(GuardedPath, RefusesLinksByName) {
   fs::create_symlink(folder_ / "outside/file", folder_ / "given/link");
   fs::create_directory_symlink(folder_ / "outside", folder_ / "given/way");
