@@ -231,6 +231,31 @@ TEST(DoctorResume, KeepsTheScalesOfPartlyMovedLayers) {
   }
 }
 
+// A log is repaired before it is read: damaged lines go aside and are counted, the others stay.
+TEST(DoctorResume, MovesDamagedLinesOfItsLogAside) {
+  const testing::TemporaryFolder folder;
+  const std::string first = "{\"step\":0,\"x\":1}\n", second = "{\"step\":0,\"x\":2}\n";
+  const auto warnings_of = [&](const std::string& log, bool automatic) {
+    folder.put("layers.jsonl", log);
+    std::filesystem::remove(folder / "layers.jsonl.damaged");
+    train::Config config = promoting_config();
+    config.precision.automatic = automatic;
+    train::Trainer trainer(config);
+    Doctor doctor;
+    const std::vector<std::string> warnings = doctor.begin(trainer, folder.path());
+    EXPECT_EQ(testing::content_of(folder / "layers.jsonl"), first + second);
+    return warnings;
+  };
+  EXPECT_THAT(warnings_of(first + second, false), ::testing::IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder / "layers.jsonl.damaged"));
+  EXPECT_THAT(warnings_of(first + "{\"step\":\n" + second, false),
+              ElementsAre("1 damaged line was moved from layers.jsonl to layers.jsonl.damaged"));
+  EXPECT_EQ(testing::content_of(folder / "layers.jsonl.damaged"), "{\"step\":\n");
+  EXPECT_THAT(warnings_of("x\n" + first + second + "y\n", false),
+              ElementsAre("2 damaged lines were moved from layers.jsonl to layers.jsonl.damaged"));
+  EXPECT_EQ(testing::content_of(folder / "layers.jsonl.damaged"), "x\ny\n");
+}
+
 TEST(DoctorResume, DropsDiagnosesOfLaterSteps) {
   const testing::TemporaryFolder folder;
   folder.put("doctor.txt", "doctor, step 0: a\n  more\ndoctor, step 1: b\n  more\n");

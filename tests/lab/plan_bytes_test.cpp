@@ -155,6 +155,30 @@ TEST(PlanWork, IsCountedToTheOperation) {
   EXPECT_EQ(flops_of(config), static_cast<double>(accumulate * (2 * forward + backward + head)));
 }
 
+// Recomputing reads and writes what the blocks' forward did once more, and nothing else: each op of
+// the forward and of the backward counts by itself, and the recompute around them does not.
+TEST(PlanWork, OfRecomputeIsAnotherForward) {
+  const auto total = [](const std::vector<Work>& work) {
+    double bytes = 0;
+    for (const Work& one : work) bytes += one.bytes;
+    return bytes;
+  };
+  train::Config config = planned("fp32");
+  config.train.accumulate = 1;
+  const std::vector<Work> plain = forecast(config).work;
+  config.train.activations = nn::Activations::recompute();
+  const std::vector<Work> recomputed = forecast(config).work;
+  // The forward is what stands before the loss; the embedding and the last norm are outside blocks.
+  const auto loss = std::find_if(plain.begin(), plain.end(),
+                                 [](const Work& one) { return one.kind == WorkKind::loss; });
+  ASSERT_NE(loss, plain.end());
+  const std::vector<Work> forward(plain.begin(), loss);
+  EXPECT_GT(recomputed.size(), plain.size());
+  EXPECT_LE(recomputed.size(), plain.size() + forward.size());
+  EXPECT_GT(total(recomputed), total(plain));
+  EXPECT_LE(total(recomputed), total(plain) + total(forward));
+}
+
 // An update reads and writes, per parameter: the gradient for its norm and for clipping (12 bytes
 // with the write), the gradient and the master (12), and both moments.
 TEST(PlanWork, EndsWithTheUpdate) {

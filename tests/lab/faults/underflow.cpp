@@ -18,6 +18,9 @@ std::vector<Fault> underflow_faults() {
          return sum(linear(linear(constant(1), w), constant(1e-6, {4, 4}))) * 1e-3;
        },
        "linear", backward, Origin::op, underflow, 1, true},
+      {"gradient_lost_in_a_custom_op", 1,
+       [](const Tensor& w) { return sum(cast(custom_op(f16_of(w), 1, 1e-9), DType::f32)); }, "mine",
+       backward, Origin::op, underflow, 1, true},
       {"epsilon_below_f16", 0,
        [](const Tensor& w) {
          const Tensor x = f16_of(w);
