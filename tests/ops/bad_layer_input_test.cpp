@@ -19,6 +19,7 @@
 #include "binade/ops/matmul/recurrent.h"
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/norm/softmax.h"
+#include "support/error_of.h"
 
 // One case a line.
 // clang-format off
@@ -231,8 +232,41 @@ TEST(BadInput, Transformers) {
       {"rope", "cosine", [] { rotate(m({2, 3, 2, 6}), 0, -1); }},
       {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 5); }},
       {"rope_tables", "positions, dim, theta", [] { rope_tables(0, 4); }},
+      {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 0); }},
+      {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 1); }},
+      {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 4, 0); }},
       {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 4, infinity); }},
   });
+}
+
+// Of a prediction and its target the wrong one is named, with what it is.
+TEST(BadInput, LossesTellTheirInputsApart) {
+  using Loss = Tensor (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, Loss> losses[] = {
+      {"mse_loss", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }},
+      {"l1_loss", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); }},
+      {"smooth_l1_loss", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y); }},
+      {"huber_loss", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y); }},
+      {"bce_with_logits", [](const Tensor& x, const Tensor& y) { return bce_with_logits(x, y); }},
+      {"binary_cross_entropy", [](const Tensor& x, const Tensor& y) { return binary_cross_entropy(x, y); }},
+      {"kl_div", [](const Tensor& x, const Tensor& y) { return kl_div(x, y); }},
+  };
+  for (const auto& [name, loss] : losses) {
+    const auto refusal = [&loss = loss](const Tensor& x, const Tensor& y) { return test::error_of([&] { loss(x, y); }); };
+    const std::string op = name;
+    EXPECT_EQ(refusal(f({2, 3}), f({3})).substr(0, op.size() + 37), op + ": target: expected [2, 3], found [3] ") << refusal(f({2, 3}), f({3}));
+    EXPECT_TRUE(refusal(i({2}), f({2})).starts_with(op + ": x: expected ")) << refusal(i({2}), f({2}));
+    EXPECT_TRUE(refusal(f({2}), i({2})).starts_with(op + ": target: expected ")) << refusal(f({2}), i({2}));
+  }
+}
+
+TEST(BadInput, OffsetsAreNamedFromFirstToLast) {
+  const auto refusal = [](const std::vector<int64_t>& offsets) {
+    return test::error_of([&] { varlen_attention(f({3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {offsets}); });
+  };
+  EXPECT_EQ(refusal({0, 1, 2}), "varlen_attention: queries: expected ascending offsets from 0 to 3, found 0 to 2");
+  EXPECT_EQ(refusal({1, 3}), "varlen_attention: queries: expected ascending offsets from 0 to 3, found 1 to 3");
+  EXPECT_EQ(refusal({0, 5, 2, 3}), "varlen_attention: queries: expected ascending offsets from 0 to 3, found 5 before 2");
 }
 
 TEST(BadInput, Losses) {

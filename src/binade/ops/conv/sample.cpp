@@ -43,7 +43,7 @@ Tensor bilinear_weights(int64_t in, int64_t out, DType dtype, Device device) {
     const double position = std::max(
         0.0,
         (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5);
-    const auto low = std::min(static_cast<int64_t>(position), in - 1);
+    const auto low = static_cast<int64_t>(position);  // below in
     const int64_t high = std::min(low + 1, in - 1);
     const double part = position - static_cast<double>(low);
     weights[static_cast<size_t>(i * in + low)] += 1 - part;
