@@ -179,6 +179,15 @@ TEST(CliPolicy, PrintsTheTableAndATrace) {
   EXPECT_TRUE(nlohmann::json::accept(binade("policy --json").out));
   EXPECT_THAT(binade("policy").out, HasSubstr("linear"));
   EXPECT_THAT(binade("policy --trace").out, HasSubstr("linear_cross_entropy"));
+  // A small model of one block, unless options name one.
+  const auto last_block = [](const std::string& options) {
+    const std::string trace = binade("policy --trace" + options).out;
+    const size_t at = trace.rfind("blocks.", trace.find("linear_cross_entropy"));
+    return at == trace.npos ? ' ' : trace[at + 7];
+  };
+  EXPECT_EQ(last_block(""), '0');
+  EXPECT_EQ(last_block(" --layers 3"), '2');
+  EXPECT_EQ(last_block(" --preset tiny"), '3');
 }
 
 }  // namespace

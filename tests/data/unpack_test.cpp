@@ -42,6 +42,12 @@ TEST(Unpack, GivesBackTheTextInBlocksOfAnySize) {
       EXPECT_TRUE(unpacked(path, block) == text) << path << " " << block;
     EXPECT_EQ(is_packed(path), path.extension() != ".txt");
   }
+  for (const auto& [name, packed] : {std::pair<const char*, std::string>{"c.txt", "abc"},
+                                     {"c.gz", gzipped("abc")},
+                                     {"c.zst", zstandard("abc")}}) {
+    for (const size_t block : {1, 2, 3})
+      EXPECT_EQ(unpacked(folder.put(name, packed), block), "abc") << name << " " << block;
+  }
   EXPECT_EQ(unpacked(folder.put("empty.gz", gzipped("")), 10), "");
   EXPECT_EQ(unpacked(folder.put("empty.zst", zstandard("")), 10), "");
 }

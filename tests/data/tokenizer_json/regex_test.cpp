@@ -68,6 +68,13 @@ TEST(Regex, RefusesWhatIsReadDifferently) {
   }
 }
 
+TEST(Regex, NamesThePartThatItRefuses) {
+  const std::pair<const char*, const char*> parts[] = {
+      {"ab{1}+c", "{1}+"}, {"ab{2}?c", "{2}?"}, {"ab{1,2}+c", "{1,2}+"}, {"x(?~a)y", "(?~"}};
+  for (const auto& [pattern, part] : parts)
+    EXPECT_THAT(test::error_of([&] { Regex(pattern, "here"); }), HasSubstr(part)) << pattern;
+}
+
 TEST(Regex, RefusesWhatIsNone) {
   for (const char* pattern : {"(", "a)", "[a", "\\p{Nosuch}", "*", "\\p{Letter}"}) {
     EXPECT_THAT(test::error_of([&] { Regex(pattern, "here"); }), HasSubstr("here")) << pattern;
