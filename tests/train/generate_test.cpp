@@ -1,5 +1,6 @@
 #include "binade/train/generate.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,9 +13,12 @@
 #include "binade/base/error.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/shape/shape.h"
+#include "support/error_of.h"
 
 namespace binade::train {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(Generate, ZeroTemperatureTakesTheLikeliest) {
   EXPECT_EQ(choose({0.1, 3, 2.9, -1}, {.temperature = 0}, 0.999), 1);
@@ -124,6 +128,24 @@ TEST(Generate, EndsWithAnEosOrWhenAsked) {
   int calls = 0;
   EXPECT_EQ(generate(model, {65}, options, [&](int64_t) { return ++calls < 3; }),
             std::vector(all.begin(), all.begin() + 3));
+}
+
+TEST(Generate, RefusesOptionsThatMeanNothing) {
+  nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
+  const auto refusal = [&model](const GenerateOptions& options) {
+    return test::error_of([&] { generate(model, {65}, options); });
+  };
+  EXPECT_THAT(refusal({.tokens = -1}), HasSubstr("generate: tokens: expected from 0 to "));
+  EXPECT_THAT(refusal({.tokens = int64_t{1} << 40}), HasSubstr("generate: tokens: expected "));
+  EXPECT_EQ(refusal({.tokens = 0}), "");
+  EXPECT_THAT(refusal({.tokens = 1, .temperature = -0.1}), HasSubstr("generate: temperature: "));
+  EXPECT_THAT(refusal({.tokens = 1, .top_k = -1}), HasSubstr("generate: top-k: "));
+  for (const double top_p : {0.0, -0.5, 1.5, std::nan("")})
+    EXPECT_THAT(refusal({.tokens = 1, .top_p = top_p}), HasSubstr("generate: top-p: ")) << top_p;
+  for (const double penalty : {0.0, -1.0, std::nan(""), HUGE_VAL})
+    EXPECT_THAT(refusal({.tokens = 1, .repetition_penalty = penalty}),
+                HasSubstr("generate: repetition-penalty: "))
+        << penalty;
 }
 
 TEST(Generate, SamplesOfOneSeedDiffer) {

@@ -332,6 +332,9 @@ TEST(Report, ChartsAreTheRunsNumbers) {
   expect("Learning rate", "s1", 2e-5, [](const Record& r) { return r.lr; });
   expect("Loss scale", "s1", 0.02, [](const Record& r) { return std::log2(r.scale); });
   expect("Throughput", "s1", 4, [](const Record& r) { return r.tokens_per_second; });
+  // Speeds are compared from zero on; the axis of "Throughput" ends there.
+  EXPECT_NEAR(values("Throughput", "axis").at(1).second, 0, 4);
+  EXPECT_GT(values("Loss", "axis").at(1).second, 0.5);
   // Means of three, of one at the ends.
   const std::vector<test::Point> means = values("Loss", "s1");
   ASSERT_EQ(means.size(), 4u);
