@@ -16,6 +16,7 @@ install(EXPORT binade_targets FILE binade-targets.cmake NAMESPACE binade:: DESTI
         COMPONENT development)
 if(TARGET binade_cli)
   install(TARGETS binade_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
+  install(DIRECTORY recipes DESTINATION "${CMAKE_INSTALL_DATADIR}/binade" COMPONENT program)
   # The program itself writes them, so they cannot be made for a processor that this one does not run.
   if(NOT CMAKE_CROSSCOMPILING)
     install(CODE "execute_process(

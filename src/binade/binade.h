@@ -16,6 +16,8 @@
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/data/data_loader.h"
+#include "binade/formats/codes.h"
+#include "binade/formats/parse.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
 #include "binade/lab/diagnosis.h"

@@ -99,6 +99,9 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
       {"--precision fp16 --scale-init 16777216 --stage 1", 3},  // overflows at first
       {"--recipe 'delayed, history = 3'", 2},
       {"--precision bf16 --reduce-dtype bf16", 3},
+      {"--recipe nvfp4", 2},
+      {"--recipe 'nvfp4, wgrad_hadamard = 32, random_signs = true, until = 0.7'", 3},
+      {"--recipe mxfp8", 3},
       {"--precision fp32 --optimizer lion --freeze embedding --clip 0.1", 2},
       {"--precision bf16 --moments 8bit", 3},
       {"--precision bf16 --stage 3 --activations recompute", 3},

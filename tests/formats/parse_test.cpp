@@ -175,6 +175,36 @@ TEST(ParseFormat, EveryFormatRoundsToTheNearest) {
   }
 }
 
+// Runs are rounded without branches: the same codes, saturating, in runs of odd lengths with NaN.
+TEST(ParseFormat, RunsHaveTheCodesOfTheirNumbers) {
+  std::vector<std::string> texts = {"int8", "int4", "int3", "ue8m0", "ue5m0"};
+  for (const Described& described : all_described()) texts.push_back(described.text);
+  for (const std::string& text : texts) {
+    SCOPED_TRACE(text);
+    const Coder coder(parse(text));
+    std::vector<float> values = {0.0f, -0.0f, 1e-45f, -1e-45f, 3e38f, INFINITY, -INFINITY};
+    for (uint32_t code = 0; code < 1u << coder.format().bits(); ++code) {
+      const float x = coder.decode(code);
+      if (!std::isfinite(x)) continue;
+      for (const float factor : {1.0f, 1.25f, 0.75f, 1.03125f, 0.999f})
+        values.push_back(x * factor);
+    }
+    values.resize(values.size() / 2 * 2 + 1, 0.3f);
+    for (const bool has_nan : {false, true}) {
+      if (has_nan) values[values.size() / 3] = NAN;
+      std::vector<uint8_t> bytes(values.size(), 0xEE);
+      coder.encode_run(values.data(), values.size(), bytes.data());
+      const auto per_byte = static_cast<size_t>(codes_per_byte(coder.format()));
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint32_t byte = bytes[i / per_byte];
+        const uint32_t code = per_byte == 1 ? byte : byte >> i % 2 * 4 & 15;
+        ASSERT_EQ(code, coder.encode(values[i], Rounding::nearest_even, Overflow::saturate))
+            << values[i];
+      }
+    }
+  }
+}
+
 // Up with the probability of the dropped part: the smallest random number that rounds up says it.
 TEST(ParseFormat, StochasticRoundingRisesByTheDroppedFraction) {
   std::mt19937 draws(7);

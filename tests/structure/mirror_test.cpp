@@ -54,6 +54,7 @@ constexpr Covered covered[] = {
     {"backend/cpu/index/sort", "ops/index/sort"},
     {"backend/cpu/norm/norm_rows", "backend/cpu/norm/norm"},
     {"backend/cpu/norm/softmax_rows", "backend/cpu/norm/softmax"},
+    {"backend/cpu/quantize/coded", "amp/recipe/coded_groups"},
     {"backend/cpu/reduce/argmax_cumsum", "ops/table"},
     {"backend/cpu/reduce/*", "backend/cpu/reduce/reduce"},
     {"backend/cpu/rows/*", "backend/cpu/elementwise/elementwise"},

@@ -88,6 +88,37 @@ TEST(LoopResume, GoesOnWithTheCountOfSkippedSteps) {
   }
 }
 
+// Scales, random rounding and the switch to bf16 continue where they stopped, in every recipe that
+// a CPU runs.
+TEST(LoopResume, EveryRecipeContinuesBitForBit) {
+  std::vector<amp::Recipe> recipes;
+  for (const amp::Recipe* builtin : amp::recipes::all()) recipes.push_back(*builtin);
+  for (const char* text :
+       {"nvfp4, wgrad_hadamard = 32, random_signs = true, four_over_six = true, until = 0.7",
+        "row, format = \"int8\", input.stochastic = true"})
+    recipes.push_back(amp::parse_recipe(text));
+  for (const amp::Recipe& recipe : recipes) {
+    SCOPED_TRACE(amp::to_text(recipe));
+    const testing::TemporaryFolder folder;
+    Config config = small_config();
+    config.precision.matmul = Precision::quantized;
+    config.precision.recipe = recipe;
+    config.train.steps = 4;
+    config.run.checkpoint_every = 2;
+    config.data.source = folder.put("text.txt", small_text()).string();
+    config.run.out = (folder / "run").string();
+    run(config, Progress::Mode::quiet);
+    const std::vector<Record> expected = read_metrics(folder / "run/metrics.jsonl");
+    fs::remove_all(folder / "run/checkpoints/step-4");
+    config.run.resume = true;
+    run(config, Progress::Mode::quiet);
+    const std::vector<Record> resumed = read_metrics(folder / "run/metrics.jsonl");
+    ASSERT_EQ(resumed.size(), expected.size());
+    for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(resumed[i].loss, expected[i].loss) << i;
+    EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
+  }
+}
+
 // A mixture continues with the sequences that would have come, and only with its own sources.
 TEST(LoopResume, AMixtureContinuesBitForBit) {
   const testing::TemporaryFolder folder;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "binade/backend/matmul.h"
+#include "binade/base/random.h"
 #include "binade/tensor/quantized.h"
 
 namespace binade::backend {
@@ -57,6 +58,32 @@ struct GroupQuantizedOutput {
   TensorView data;             // [rows, columns]
   TensorView transposed = {};  // optional, [columns, rows]: the same data
   TensorView scale_inv;        // f32 [groups]
+};
+
+// How a group's scale follows from its amax: see amp::ScaleRule.
+enum class GroupRule : uint8_t {
+  largest,
+  power_of_two,
+  mx_floor,
+  mx_ceil,
+  mx_round_up,
+  two_levels,  // as Transformer Engine computes NVFP4: see nv_scale
+};
+
+// How quantize_coded() quantizes a matrix.
+struct GroupCoding {
+  GroupRule rule = GroupRule::largest;
+  double eps = 0;              // lower bound of amax
+  bool four_over_six = false;  // of two_levels: the better of two scales, see amp::TensorRecipe
+  // Before all else each run of `hadamard` columns, if there are any, is multiplied by a Hadamard
+  // matrix (Sylvester's, orthonormal) whose rows have the signs of `signs`, and all values are
+  // rounded to bf16. Columns that fill no run are rounded alone.
+  int hadamard = 0;
+  uint64_t signs = 0;
+  // Element i of the matrix draws random::bits(key, first + i).
+  bool stochastic = false;
+  random::Key key = {};
+  uint64_t first = 0;
 };
 
 // A Quantized: see there.
@@ -143,9 +170,8 @@ struct QuantizeKernels {
   // minus the format's largest exponent. A group with a non-finite element becomes NaN. GPUs write
   // e4m3 and e5m2 alone.
   void (*quantize_mx)(TensorView x, const QuantizedView& out);
-  // Groups of any shape with e4m3 scales, and one f32 scale for all, as Transformer Engine computes
-  // NVFP4: see nv_scale. A group with a non-finite element becomes NaN. Null on GPUs.
-  void (*quantize_nvfp4)(TensorView x, const QuantizedView& out);
+  // Any format, group and scale. A group with a non-finite element becomes NaN. Null on GPUs.
+  void (*quantize_coded)(TensorView x, const GroupCoding& coding, const QuantizedView& out);
   // x = data * scale_inv of its group * outer_inv of its outer group. GPUs read e4m3 and e5m2 with
   // one level of scales, f32 or e8m0.
   void (*dequantize)(const QuantizedView& q, TensorView x);

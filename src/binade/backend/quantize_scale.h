@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "binade/backend/quantize.h"
-#include "binade/formats/format.h"
+#include "binade/formats/codes.h"
 
 // How scales follow from magnitudes: shared by the backends so that they agree bit for bit.
 namespace binade::backend {
@@ -73,13 +73,33 @@ struct MxScale {
   }
 };
 
-BINADE_HD inline MxScale mx_scale(float amax, int max_exponent) {
-  if (!finite(amax)) return {255, 0, 0};
-  int exponent = amax == 0 ? -127 : std::ilogb(amax) - max_exponent;
+// The scale 2^exponent of a group.
+BINADE_HD inline MxScale mx_scale_of(int exponent) {
   if (exponent < -127) exponent = -127;
   const int half = -exponent / 2;
   return {static_cast<uint8_t>(exponent + 127), std::ldexp(1.0f, half),
           std::ldexp(1.0f, -exponent - half)};
+}
+
+BINADE_HD inline MxScale mx_scale(float amax, int max_exponent) {
+  if (!finite(amax)) return {255, 0, 0};
+  return mx_scale_of(amax == 0 ? -127 : std::ilogb(amax) - max_exponent);
+}
+
+// The exponent of the smallest power of two that is not below x, which is positive.
+inline int exponent_above(float x) {
+  const int below = std::ilogb(x);
+  return std::ldexp(1.0f, below) == x ? below : below + 1;
+}
+
+// The exponent of an MX group's scale_inv by the other rules. `mx_round_up` multiplies by 1 / max
+// in f32, as NVIDIA's kernels do; both have the smallest scale for amax 0.
+inline int mx_ceil_exponent(float amax, const formats::Format& format) {
+  return amax == 0 ? -127 : exponent_above(amax) - format.max_exponent();
+}
+inline int mx_round_up_exponent(float amax, const formats::Format& format) {
+  const float scaled = amax * (1 / static_cast<float>(format.max()));
+  return scaled == 0 ? -127 : exponent_above(scaled);
 }
 
 // The scales of NVFP4, by Transformer Engine's formulas in f32. Of the tensor: its largest number
@@ -88,28 +108,27 @@ struct NvTensorScale {
   float scale, scale_inv;
 };
 
-inline NvTensorScale nv_tensor_scale(float amax, float max_value) {
-  const float largest = max_value * static_cast<float>(formats::spec::e4m3.max());
+// `largest` is the number that the tensor's largest one becomes, before scales of groups.
+inline NvTensorScale nv_tensor_scale(float amax, float largest) {
   const float scale = scale_for(amax, largest, {});
   return {scale, 1 / scale};
 }
 
-// Of a group: the e4m3 code of scale_inv, relative to the tensor's, and the factor of values.
+// Of a group: the code of scale_inv, relative to the tensor's, the factor of values, and its
+// inverse.
 struct NvScale {
   uint8_t code;
   float factor;
-
-  float apply(float x) const { return x * factor; }
+  float inverse;
 };
 
-inline NvScale nv_scale(float amax, const NvTensorScale& tensor, float max_value) {
-  using formats::spec::e4m3;
-  if (!finite(amax)) return {static_cast<uint8_t>(e4m3.nan_code()), 0};
-  const uint32_t code =
-      formats::encode<e4m3>(amax * (tensor.scale * (1 / max_value)),
-                            formats::Rounding::nearest_even, formats::Overflow::saturate);
-  const float factor = 1 / (formats::decode<e4m3>(code) * tensor.scale_inv);
-  return {static_cast<uint8_t>(code), finite(factor) ? factor : std::numeric_limits<float>::max()};
+inline NvScale nv_scale(float amax, const NvTensorScale& tensor, float max_value,
+                        const formats::Coder& coder) {
+  const uint32_t code = coder.encode(amax * (tensor.scale * (1 / max_value)),
+                                     formats::Rounding::nearest_even, formats::Overflow::saturate);
+  const float inverse = coder.decode(code) * tensor.scale_inv, factor = 1 / inverse;
+  return {static_cast<uint8_t>(code), finite(factor) ? factor : std::numeric_limits<float>::max(),
+          inverse};
 }
 
 // The value of a stored scale_inv.

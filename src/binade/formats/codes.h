@@ -41,6 +41,9 @@ class Coder {
   void decode_run(const uint8_t* bytes, size_t count, float* values) const;
 
  private:
+  // encode_run() by encode().
+  void encode_each(const float* values, size_t count, uint8_t* bytes) const;
+
   Format format_;
   detail::Fields fields_;
   std::array<float, 256> values_;

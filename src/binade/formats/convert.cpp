@@ -221,7 +221,8 @@ const Kernels<T>& kernels_for() {
 // rows. Before it is initialized, the generic path gives the same bits.
 const NarrowBf16 native_bf16 = native_narrow_bf16();
 
-// random[i] = random::bits(key.seed, key.stream, first + i).
+}  // namespace
+
 void fill_random(uint32_t* random, size_t n, random::Key key, uint64_t first) {
   size_t i = 0;
   while (i < n) {
@@ -230,8 +231,6 @@ void fill_random(uint32_t* random, size_t n, random::Key key, uint64_t first) {
     for (size_t word = index % 4; word < 4 && i < n; ++word) random[i++] = words[word];
   }
 }
-
-}  // namespace
 
 template <class T>
 void widen(const T* src, float* dst, size_t n) {

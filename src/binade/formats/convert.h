@@ -27,6 +27,9 @@ template <class T>
 void narrow_stochastic(const float* src, T* dst, size_t n, random::Key key, uint64_t offset = 0,
                        Overflow overflow = Overflow::special);
 
+// random[i] = random::bits(key.seed, key.stream, first + i).
+void fill_random(uint32_t* random, size_t n, random::Key key, uint64_t first);
+
 // Rounds to TF32's ten mantissa bits, to nearest even. dst may be src.
 void round_tf32(const float* src, float* dst, size_t n);
 

@@ -247,8 +247,9 @@ LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::stri
 
 Tensor LayerStatistics::rounded(const Operand& operand, const amp::Recipe& recipe) {
   amp::TensorRecipe tensor = recipe[operand.role];
-  if (tensor.is_per_tensor())
-    return dequantize(quantize(operand.x, operand.scale, stored_type(tensor.format)));
+  const DType type = stored_type(tensor.format);
+  if (tensor.is_per_tensor() && type != DType::u8)
+    return dequantize(quantize(operand.x, operand.scale, type));
   tensor.group.rows = 1;  // rows of a sample are not neighbors
   return dequantize(quantize(operand.x, tensor));
 }

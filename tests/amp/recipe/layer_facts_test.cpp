@@ -41,6 +41,7 @@ const std::vector<ExpectedFacts>& expected_facts() {
       {recipes::block(), cuda, false, false, false, false, false},
       {recipes::mx(), cpu, false, false, false, false, false},
       {recipes::mx(), cuda, false, false, false, false, false},
+      {recipes::mxfp8(), cpu, false, false, false, false, false},
       {recipes::nvfp4(), cpu, false, false, false, false, false},
       {recipes::nvfp4(), meta, false, false, false, false, false}};
   return all;
@@ -158,6 +159,18 @@ TEST(LayerFacts, TakeAbsentOperands) {
   EXPECT_FALSE(facts.can_fuse);
   EXPECT_FALSE(facts.drops_weight_rows);
   EXPECT_TRUE(facts.quantizes_input);
+}
+
+// One scale serves both axes unless a transform runs along one of them.
+TEST(LayerFacts, ATransformNeedsDataOfItsOwn) {
+  Recipe recipe = recipes::current();
+  recipe.wgrad_hadamard = 16;
+  const LayerFacts facts = facts_of(recipe, {});
+  EXPECT_FALSE(facts.serves_both_axes[Role::input]);
+  EXPECT_FALSE(facts.serves_both_axes[Role::gradient]);
+  EXPECT_TRUE(facts.serves_both_axes[Role::weight]);
+  recipe.matmuls.wgrad = false;
+  EXPECT_TRUE(facts_of(recipe, {}).serves_both_axes[Role::input]);
 }
 
 }  // namespace

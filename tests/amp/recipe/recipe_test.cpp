@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
+#include "binade/amp/recipe/text.h"
+#include "binade/formats/parse.h"
 #include "support/error_of.h"
 
 namespace binade::amp {
@@ -34,9 +37,24 @@ const std::vector<Builtin>& builtins() {
       {recipes::row(), "row", row, row, row, ScaleRule::largest, f32, Current{}},
       {recipes::block(), "block", line, block, line, ScaleRule::power_of_two, f32, Current{}},
       {recipes::mx(), "mx", mx, mx, mx, ScaleRule::mx_floor, e8m0, Current{}},
+      {recipes::mxfp8(), "mxfp8", mx, mx, mx, ScaleRule::mx_round_up, e8m0, Current{}},
+      {recipes::mxfp6(), "mxfp6", mx, mx, mx, ScaleRule::mx_floor, e8m0, Current{}},
       {recipes::mxfp4(), "mxfp4", mx, mx, mx, ScaleRule::mx_floor, e8m0, Current{}},
-      {recipes::nvfp4(), "nvfp4", nv, square, nv, ScaleRule::nvfp4, e4m3, Current{}}};
+      {recipes::nvfp4(), "nvfp4", nv, square, nv, ScaleRule::nvfp4, e4m3, Current{}},
+      {recipes::nvfp4_plain(), "nvfp4-plain", nv, square, nv, ScaleRule::nvfp4, e4m3, Current{}}};
   return all;
+}
+
+struct OperandFormats {
+  formats::Format input, gradient;
+};
+
+OperandFormats formats_of(const std::string& name) {
+  namespace spec = formats::spec;
+  if (name == "mxfp8") return {spec::e4m3, spec::e4m3};
+  if (name == "mxfp6") return {spec::e2m3, spec::e3m2};
+  if (name.find("fp4") != std::string::npos) return {spec::e2m1, spec::e2m1};
+  return {spec::e4m3, spec::e5m2};
 }
 
 TEST(Recipes, AreThosePublished) {
@@ -44,13 +62,11 @@ TEST(Recipes, AreThosePublished) {
     SCOPED_TRACE(one.name);
     const Recipe& recipe = one.recipe;
     EXPECT_EQ(recipe.name, one.name);
-    const bool has_4_bits = std::string(one.name).ends_with("fp4");
-    const auto format = [&](const formats::Format& otherwise) {
-      return has_4_bits ? formats::spec::e2m1 : otherwise;
-    };
-    EXPECT_TRUE(recipe[Role::input].format == format(formats::spec::e4m3));
-    EXPECT_TRUE(recipe[Role::weight].format == format(formats::spec::e4m3));
-    EXPECT_TRUE(recipe[Role::gradient].format == format(formats::spec::e5m2));
+    const bool is_nvfp4 = recipe.name == "nvfp4";
+    const auto [data, gradient] = formats_of(one.name);
+    EXPECT_TRUE(recipe[Role::input].format == data);
+    EXPECT_TRUE(recipe[Role::weight].format == data);
+    EXPECT_TRUE(recipe[Role::gradient].format == gradient);
     EXPECT_EQ(recipe[Role::input].group, one.input);
     EXPECT_EQ(recipe[Role::weight].group, one.weight);
     EXPECT_EQ(recipe[Role::gradient].group, one.gradient);
@@ -60,13 +76,19 @@ TEST(Recipes, AreThosePublished) {
       EXPECT_TRUE(recipe[role].scale == one.scale);
       EXPECT_TRUE(recipe[role].source == one.source);
       EXPECT_EQ(recipe[role].eps, 0);
+      EXPECT_EQ(recipe[role].stochastic, is_nvfp4 && role == Role::gradient);
+      EXPECT_FALSE(recipe[role].four_over_six);
     }
+    EXPECT_EQ(recipe.wgrad_hadamard, is_nvfp4 ? 16 : 0);
+    EXPECT_FALSE(recipe.random_signs);
+    EXPECT_EQ(recipe.is_random(), is_nvfp4);
+    EXPECT_EQ(recipe.until, 1);
     for (const Role role : {Role::hidden, Role::head_input, Role::head_weight, Role::head_gradient})
       EXPECT_FALSE(recipe.tensors[role]) << name(role);
     EXPECT_TRUE(recipe.matmuls.all());
     EXPECT_TRUE(recipe.fast_accumulation);
     EXPECT_EQ(recipe.skip_first, 0);
-    EXPECT_EQ(recipe.skip_last, 0);
+    EXPECT_EQ(recipe.skip_last, is_nvfp4 ? 1 : 0);
     EXPECT_TRUE(recipe.exclude.empty());
     EXPECT_NO_THROW(recipe.check());
   }
@@ -208,7 +230,7 @@ TEST(RecipeCheck, NamesTheFieldOfANumberOutOfRange) {
 
 TEST(RecipeCheck, NamesAFormatThatNoKernelHas) {
   for (const formats::Format& other :
-       {formats::spec::e2m1, formats::spec::bf16, formats::spec::e4m3fnuz, formats::spec::e8m0}) {
+       {formats::spec::f32, formats::spec::bf16, formats::parse("ue4m3"), formats::spec::e8m0}) {
     for (const Role role : layer_operands) {
       EXPECT_EQ(
           refused_by_check(recipes::row(), [&](Recipe& r) { r.tensors[role]->format = other; }),
@@ -231,8 +253,16 @@ TEST(RecipeCheck, NamesTheFormatsAndScalesOfARule) {
     return [&](Recipe& r) { r.tensors[Role::weight]->scale = value; };
   };
   EXPECT_EQ(refused_by_check(mx, format(formats::spec::e2m1)), "");
-  EXPECT_EQ(refused_by_check(mx, format(formats::spec::e4m3fnuz)), "weight.format");
-  EXPECT_EQ(refused_by_check(nvfp4, format(formats::spec::e4m3)), "weight.format");
+  EXPECT_EQ(refused_by_check(mx, format(formats::spec::e4m3fnuz)), "");
+  EXPECT_EQ(refused_by_check(mx, format(formats::parse("e3m4"))), "");
+  EXPECT_EQ(refused_by_check(recipes::row(), format(formats::spec::int8)), "");
+  EXPECT_EQ(refused_by_check(mx, format(formats::spec::e8m0)), "weight.format");
+  EXPECT_EQ(refused_by_check(mx, format(formats::parse("ue4m3"))), "weight.format");
+  EXPECT_EQ(refused_by_check(mx, format(formats::spec::bf16)), "weight.format");
+  EXPECT_EQ(refused_by_check(recipes::delayed(), format(formats::spec::e2m1)), "weight.format");
+  EXPECT_EQ(refused_by_check(nvfp4, scale(formats::parse("ue5m3"))), "");
+  EXPECT_EQ(refused_by_check(nvfp4, scale(formats::spec::int8)), "weight.scale");
+  EXPECT_EQ(refused_by_check(mx, scale(formats::parse("ue5m0"))), "");
   EXPECT_EQ(refused_by_check(mx, scale(formats::spec::e4m3)), "weight.scale");
   EXPECT_EQ(refused_by_check(nvfp4, scale(formats::spec::f32)), "weight.scale");
   EXPECT_EQ(refused_by_check(nvfp4, scale(formats::spec::e8m0)), "weight.scale");
@@ -246,12 +276,53 @@ TEST(RecipeCheck, NamesTheFormatsAndScalesOfARule) {
   EXPECT_EQ(refused_by_check(nvfp4, weight([](TensorRecipe& w) { w.group = {3, 7}; })), "");
 }
 
+TEST(RecipeCheck, NamesRandomFieldsThatDoNotGoTogether) {
+  const Recipe &nvfp4 = recipes::nvfp4(), &row = recipes::row(), &delayed = recipes::delayed();
+  for (const int size : {-2, 1, 3, 48, 128})
+    EXPECT_EQ(refused_by_check(nvfp4, [&](Recipe& r) { r.wgrad_hadamard = size; }),
+              "wgrad_hadamard");
+  EXPECT_EQ(refused_by_check(nvfp4, [](Recipe& r) { r.wgrad_hadamard = 64; }), "");
+  EXPECT_EQ(refused_by_check(delayed, [](Recipe& r) { r.wgrad_hadamard = 16; }), "wgrad_hadamard");
+  EXPECT_EQ(refused_by_check(row, [](Recipe& r) { r.random_signs = true; }), "random_signs");
+  EXPECT_EQ(refused_by_check(nvfp4, [](Recipe& r) { r.random_signs = true; }), "");
+  EXPECT_EQ(refused_by_check(row, [](Recipe& r) { r.tensors[Role::input]->stochastic = true; }),
+            "");
+  EXPECT_EQ(refused_by_check(row, [](Recipe& r) { r.tensors[Role::weight]->stochastic = true; }),
+            "weight.stochastic");
+  EXPECT_EQ(
+      refused_by_check(delayed, [](Recipe& r) { r.tensors[Role::gradient]->stochastic = true; }),
+      "gradient.stochastic");
+  EXPECT_EQ(refused_by_check(row, [](Recipe& r) { r.tensors[Role::input]->four_over_six = true; }),
+            "input.four_over_six");
+  for (const double until : {-0.1, 1.1, std::nan("")})
+    EXPECT_EQ(refused_by_check(row, [&](Recipe& r) { r.until = until; }), "until");
+}
+
+TEST(RecipeCheck, NamesAFieldThatGpusCannotRunYet) {
+  const auto refused = [](const std::string& text) {
+    const Recipe recipe = parse_recipe(text);
+    const std::string error = test::error_of([&] { recipe.check_device(Device::cuda()); });
+    EXPECT_NO_THROW(recipe.check_device(Device::cpu()));
+    const size_t begin = std::string("recipe: ").size();
+    return error.empty() ? error : error.substr(begin, error.find(':', begin) - begin);
+  };
+  EXPECT_EQ(refused("mx"), "");
+  EXPECT_EQ(refused("mxfp8"), "input.rule");
+  EXPECT_EQ(refused("mx, rule = \"mx_ceil\""), "input.rule");
+  EXPECT_EQ(refused("mxfp6"), "input.format");
+  EXPECT_EQ(refused("row, weight.format = \"int8\""), "weight.format");
+  EXPECT_EQ(refused("row, gradient.stochastic = true"), "gradient.stochastic");
+  EXPECT_EQ(refused("row, wgrad_hadamard = 16"), "wgrad_hadamard");
+  EXPECT_EQ(refused("row, until = 0.9"), "until");
+  EXPECT_EQ(refused("mx, gradient.scale = \"ue5m0\""), "gradient.scale");
+}
+
 TEST(RecipeCheck, NamesAFormatThatADeviceCannotRun) {
   for (const Builtin& one : builtins()) {
     const std::string error = test::error_of([&] { one.recipe.check_device(Device::cuda()); });
     EXPECT_EQ(
         error.find("input.format: expected e4m3 or e5m2 on a GPU, found e2m1") != std::string::npos,
-        std::string(one.name).ends_with("fp4"))
+        std::string(one.name).find("fp4") != std::string::npos)
         << error;
     EXPECT_NO_THROW(one.recipe.check_device(Device::cpu()));
     EXPECT_NO_THROW(one.recipe.check_device(Device::meta()));
@@ -384,7 +455,7 @@ TEST(RecipeCheck, TakesTensorsWithScalesFromTheirValues) {
     }
   }
   EXPECT_THROW(check_current({.source = Constant{}}), Error);
-  EXPECT_THROW(check_current({.format = formats::spec::e2m1}), Error);
+  EXPECT_THROW(check_current({.format = formats::spec::e8m0}), Error);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ std::vector<double> train(const Recipe& recipe, bool recompute, int64_t micro_ba
   optim::AdamW adam(model.parameters(), {.lr = 1e-3});
   for (int step = 0; step < steps; ++step) {
     adam.zero_grad();
+    random::begin_step(3, static_cast<uint64_t>(step));
     for (int64_t i = 0; i < micro_batches; ++i) {
       const Tensor data = randint(0, 64, {2, 17}, {5, static_cast<uint64_t>(step * 10 + i)});
       const amp::Autocast autocast(DType::bf16);
@@ -83,6 +84,19 @@ TEST(RecipeTraining, EveryRecipeIsCloseToBf16AndNotEqualToIt) {
       const double value = loss(&recipe);
       EXPECT_NE(value, plain) << recipe.name;
       EXPECT_NEAR(value, plain, 0.02 * plain) << recipe.name;
+    }
+  }
+}
+
+// Half of 9 steps: 0 to 4 are quantized. Without the number of steps all are.
+TEST(RecipeTraining, ARecipeEndsAtItsFractionOfTheRun) {
+  const Recipe recipe = amp::parse_recipe("nvfp4, until = 0.5");
+  for (const int64_t steps : {9, 0}) {
+    const amp::QuantizedAutocast quantized(
+        amp::RecipeState{.enabled = true, .recipe = recipe, .steps = steps});
+    for (uint64_t step = 0; step < 9; ++step) {
+      random::begin_step(1, step);
+      EXPECT_EQ(amp::current_recipe() != nullptr, steps == 0 || step < 5) << step;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "binade/formats/parse.h"
 #include "support/error_of.h"
 
 namespace binade::amp {
@@ -197,6 +198,17 @@ class RandomRecipes {
           TensorRecipe{.rule = ScaleRule::power_of_two, .source = delayed()};
     if (one_in(2)) add_head(recipe);
     recipe.fast_accumulation = !one_in(4);
+    recipe.until = pick<double>({1, 1, 0.82, 0});
+    recipe.wgrad_hadamard = 0;
+    recipe.random_signs = false;
+    for (const Role role : {Role::input, Role::gradient}) {
+      if (recipe.tensors[role])
+        recipe.tensors[role]->stochastic = is_current(recipe, role) && one_in(3);
+    }
+    if (is_current(recipe, Role::input) && is_current(recipe, Role::gradient) && one_in(3)) {
+      recipe.wgrad_hadamard = pick<int>({2, 16, 64});
+      recipe.random_signs = one_in(2);
+    }
     recipe.skip_first = pick<int64_t>({0, 0, 1, 1 << 20});
     recipe.skip_last = pick<int64_t>({0, 0, 2, 1 << 20});
     for (const char* path : {"blocks.0", "blocks.1.mlp.up", "head"})
@@ -205,6 +217,9 @@ class RandomRecipes {
   }
 
  private:
+  static bool is_current(const Recipe& recipe, Role role) {
+    return recipe.tensors[role] && std::holds_alternative<Current>(recipe.tensors[role]->source);
+  }
   size_t below(size_t count) { return static_cast<size_t>(draws_()) % count; }
   bool one_in(size_t count) { return below(count) == 0; }
   template <class T>
@@ -231,13 +246,17 @@ class RandomRecipes {
     } else if (kind == 2) {
       result.group = {1, 32};
       result.scale = formats::spec::e8m0;
-      result.rule = ScaleRule::mx_floor;
-      if (one_in(3)) result.format = formats::spec::e2m1;
+      result.rule =
+          pick<ScaleRule>({ScaleRule::mx_floor, ScaleRule::mx_ceil, ScaleRule::mx_round_up});
+      if (one_in(2))
+        result.format = formats::parse(pick<std::string>({"e2m1", "e3m4", "e4m3b11fnuz", "int8"}));
+      if (one_in(3)) result.scale = formats::parse("ue5m0");
     } else {
       result.format = formats::spec::e2m1;
       result.group = pick<ScaleGroup>({{1, 16}, {16, 16}, {3, 7}});
       result.scale = formats::spec::e4m3;
       result.rule = ScaleRule::nvfp4;
+      result.four_over_six = one_in(3);
     }
     return result;
   }
@@ -429,9 +448,9 @@ TEST(RecipeTextRefuses, FormatsWithoutKernels) {
   expect_refused_fields({{"row, format = \"e9m9\"", "format"},
                          {"row, input.format = \"e9m9\"", "input.format"},
                          {"row, input.format = \"hybrid\"", "input.format"},
-                         {"row, input.format = \"e2m1\"", "input.format"},
+                         {"row, input.format = \"ue4m3\"", "input.format"},
                          {"row, gradient.format = \"bf16\"", "gradient.format"},
-                         {"row, format = \"e2m1\"", "input.format"},
+                         {"row, format = \"e8m0\"", "input.format"},
                          {"row, input.scale = \"f17\"", "input.scale"},
                          {"row, input.scale = \"bf16\"", "input.scale"}});
 }

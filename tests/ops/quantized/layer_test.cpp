@@ -34,6 +34,7 @@ Matmuls matmuls_of(Run run) {
 }
 
 Matmuls quantized_matmuls(const Recipe& recipe, bool recomputes_results = false) {
+  random::begin_step(1, 1);  // of recipes that draw
   return matmuls_of([&](const Tensor& x, const Tensor& weight) {
     return quantized_linear(x, with_facts({.weight = weight,
                                            .recipe = &recipe,

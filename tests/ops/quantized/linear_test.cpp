@@ -131,7 +131,8 @@ constexpr Sizes all_sizes[] = {
 // Each operand is quantized along the reduction axis of its matmul.
 TEST(QuantizedLinear, FinerScalesMultiplyTheValuesTheyRepresent) {
   std::vector<amp::Recipe> recipes = finer_recipes();
-  recipes.insert(recipes.end(), {amp::recipes::mxfp4(), amp::recipes::nvfp4()});
+  recipes.insert(recipes.end(), {amp::recipes::mxfp4(), amp::recipes::nvfp4_plain(),
+                                 amp::recipes::mxfp8(), amp::recipes::mxfp6()});
   for (const Sizes& s : all_sizes) {
     const LinearResults sizes = magnitudes(s);
     for (const amp::Recipe& recipe : recipes) {

@@ -12,7 +12,8 @@ LayerFacts facts_of(const Recipe& recipe, const LayerUse& use) {
   facts.can_fuse = recipe.is_delayed() && matmuls.all();
   for (const Role role : {Role::input, Role::weight, Role::gradient}) {
     const bool read_along_columns = role == Role::weight ? matmuls.dgrad : matmuls.wgrad;
-    facts.serves_both_axes[role] = has(role) && recipe[role].is_per_tensor();
+    const bool is_transformed = recipe.wgrad_hadamard > 0 && matmuls.wgrad && role != Role::weight;
+    facts.serves_both_axes[role] = has(role) && recipe[role].is_per_tensor() && !is_transformed;
     facts.transposes[role] = backend::capabilities(use.device).needs_transposed_quantized &&
                              facts.serves_both_axes[role] && read_along_columns;
   }

@@ -21,6 +21,31 @@ void fill_scales(const Quantized& q) {
   if (q.outer_inv.defined()) fill(q.outer_inv, 1);
 }
 
+backend::GroupRule group_rule(ScaleRule rule) {
+  switch (rule) {
+    case ScaleRule::largest:
+      return backend::GroupRule::largest;
+    case ScaleRule::power_of_two:
+      return backend::GroupRule::power_of_two;
+    case ScaleRule::mx_floor:
+      return backend::GroupRule::mx_floor;
+    case ScaleRule::mx_ceil:
+      return backend::GroupRule::mx_ceil;
+    case ScaleRule::mx_round_up:
+      return backend::GroupRule::mx_round_up;
+    default:
+      return backend::GroupRule::two_levels;
+  }
+}
+
+// Whether a device without kernels of packed codes can quantize a tensor.
+bool is_plain(const TensorRecipe& recipe, const QuantizerDraws& draws) {
+  const bool has_type = stored_type(recipe.format) != DType::u8;
+  return has_type && !recipe.stochastic && draws.hadamard == 0 &&
+         recipe.rule != ScaleRule::mx_ceil && recipe.rule != ScaleRule::mx_round_up &&
+         recipe.rule != ScaleRule::nvfp4;
+}
+
 }  // namespace
 
 void ScaleStream::create(int length, Device device) {
@@ -97,10 +122,19 @@ Quantized Quantizer::quantize(const Tensor& x) const {
           Tensor::empty(scale_shape(x.shape(), *result.layout.outer), DType::f32, x.device());
     if (x.numel() == 0) {  // no kernel runs to write them
       fill_scales(result);
+    } else if (!is_plain(recipe, draws)) {
+      kernels.quantize.quantize_coded(x,
+                                      {.rule = group_rule(recipe.rule),
+                                       .eps = recipe.eps,
+                                       .four_over_six = recipe.four_over_six,
+                                       .hadamard = draws.hadamard,
+                                       .signs = draws.signs,
+                                       .stochastic = recipe.stochastic,
+                                       .key = draws.key,
+                                       .first = draws.first},
+                                      backend::QuantizedView(result));
     } else if (recipe.rule == ScaleRule::mx_floor) {
       kernels.quantize.quantize_mx(x, backend::QuantizedView(result));
-    } else if (recipe.rule == ScaleRule::nvfp4) {
-      kernels.quantize.quantize_nvfp4(x, backend::QuantizedView(result));
     } else {
       kernels.quantize.quantize_groups(
           x, {.group = recipe.group,

@@ -3,6 +3,7 @@
 #include "binade/amp/recipe/recipe.h"
 #include "binade/backend/quantize.h"
 #include "binade/base/function_ref.h"
+#include "binade/base/random.h"
 #include "binade/tensor/quantized.h"
 
 // Quantization of a tensor by its recipe. Not part of the public interface.
@@ -45,12 +46,21 @@ inline constexpr StreamBuffer stream_buffers[] = {{"history", &ScaleStream::hist
 // How the delayed scale of a tensor follows from its history.
 backend::DelayedRule delayed_rule(const TensorRecipe& recipe);
 
+// The random numbers of one call of a layer, and the transform of wgrad's operands.
+struct QuantizerDraws {
+  random::Key key = {};
+  uint64_t first = 0;  // number of the first element
+  int hadamard = 0;    // size of the transform; 0: none
+  uint64_t signs = 0;  // bit i: the transform's row i is negated
+};
+
 // Quantizes the tensors of one role of a layer.
 struct Quantizer {
   const TensorRecipe& recipe;
   ScaleStream& stream;  // used if the scale is delayed
   bool records_amax;    // for the next step's delayed scale
   bool transposes;      // writes the data transposed, too
+  QuantizerDraws draws = {};
 
   // x [rows, columns].
   Quantized quantize(const Tensor& x) const;

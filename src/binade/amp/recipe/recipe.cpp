@@ -37,59 +37,101 @@ void check_delayed(const std::string& role, const TensorRecipe& tensor) {
     refuse_field(role + ".eps", "0 beside a delayed source", fmt::format("{}", tensor.eps));
 }
 
-// The fields that a rule goes with.
-struct RuleNeeds {
-  ScaleRule rule;
-  std::vector<formats::Format> formats;
-  formats::Format scale;
-  bool only_current;  // scales from the tensor itself, without a lower bound
-};
+// The formats of scales that a rule goes with.
+enum class ScaleKind : uint8_t { f32, powers_of_two, small_floats };
 
-const RuleNeeds& needs_of(ScaleRule rule) {
-  namespace spec = formats::spec;
-  static const RuleNeeds all[] = {
-      {ScaleRule::largest, {spec::e4m3, spec::e5m2}, spec::f32, false},
-      {ScaleRule::power_of_two, {spec::e4m3, spec::e5m2}, spec::f32, false},
-      {ScaleRule::mx_floor, {spec::e4m3, spec::e5m2, spec::e2m1}, spec::e8m0, true},
-      {ScaleRule::nvfp4, {spec::e2m1}, spec::e4m3, true}};
-  return *std::find_if(std::begin(all), std::end(all),
-                       [rule](const RuleNeeds& one) { return one.rule == rule; });
+ScaleKind scale_kind_of(ScaleRule rule) {
+  if (rule == ScaleRule::nvfp4) return ScaleKind::small_floats;
+  return is_mx(rule) ? ScaleKind::powers_of_two : ScaleKind::f32;
 }
 
-std::string format_names(const std::vector<formats::Format>& formats) {
-  std::string text;
-  for (const formats::Format& format : formats)
-    text += (text.empty() ? "" : " or ") + std::string(format.name);
-  return text;
+bool is_scale_of(ScaleKind kind, const formats::Format& format) {
+  switch (kind) {
+    case ScaleKind::f32:
+      return format == formats::spec::f32;
+    case ScaleKind::powers_of_two:
+      return format.specials == formats::Specials::exponent_only;
+    default:
+      return format.bits() <= 8 && format.has_zero() && format.has_nan();
+  }
+}
+
+constexpr const char* scale_kind_names[] = {"f32", "e8m0 or other powers of two such as ue5m0",
+                                            "e4m3 or another float of up to 8 bits with NaN"};
+
+// Numbers of both signs and zero.
+bool is_data_format(const formats::Format& format) {
+  return format.bits() <= 8 && format.is_signed() && format.has_zero();
+}
+
+// Delayed scales are known to kernels that write e4m3 and e5m2 alone.
+bool has_own_type(const formats::Format& format) { return stored_type(format) != DType::u8; }
+
+void check_rounding(const std::string& role, const TensorRecipe& tensor) {
+  if (tensor.four_over_six &&
+      (tensor.rule != ScaleRule::nvfp4 || tensor.format != formats::spec::e2m1))
+    refuse_field(role + ".four_over_six", "false but for e2m1 with the rule nvfp4", "true");
+  if (tensor.stochastic && !std::holds_alternative<Current>(tensor.source))
+    refuse_field(role + ".stochastic", "false beside a source that is not current", "true");
 }
 
 void check_tensor(const std::string& role, const TensorRecipe& tensor) {
-  const RuleNeeds& needs = needs_of(tensor.rule);
-  if (std::find(needs.formats.begin(), needs.formats.end(), tensor.format) == needs.formats.end())
-    refuse_field(role + ".format",
-                 fmt::format("{} with the rule {}", format_names(needs.formats), name(tensor.rule)),
+  if (!is_data_format(tensor.format))
+    refuse_field(role + ".format", "one of up to 8 bits with a sign and a zero",
                  tensor.format.name);
+  const bool only_current = scale_kind_of(tensor.rule) != ScaleKind::f32;
+  check_rounding(role, tensor);
   if (!(tensor.eps >= 0)) refuse_field(role + ".eps", "at least 0", fmt::format("{}", tensor.eps));
   const auto [group_rows, group_columns] = tensor.group;
   if (std::min(group_rows, group_columns) < 0 || std::max(group_rows, group_columns) > max_group)
     refuse_field(role + ".group", fmt::format("sizes from 0, which means all, to {}", max_group),
                  in_words(tensor.group));
-  if (tensor.scale != needs.scale)
+  if (!is_scale_of(scale_kind_of(tensor.rule), tensor.scale))
     refuse_field(role + ".scale",
-                 fmt::format("{} with the rule {}", needs.scale.name, name(tensor.rule)),
+                 fmt::format("{} with the rule {}",
+                             scale_kind_names[static_cast<size_t>(scale_kind_of(tensor.rule))],
+                             name(tensor.rule)),
                  tensor.scale.name);
-  if (tensor.rule == ScaleRule::mx_floor && tensor.group != ScaleGroup{1, 32})
-    refuse_field(role + ".group", "[1, 32] with the rule mx_floor", in_words(tensor.group));
-  if (needs.only_current && (tensor.is_delayed() || tensor.eps != 0))
+  if (is_mx(tensor.rule) && tensor.group != ScaleGroup{1, 32})
+    refuse_field(role + ".group", fmt::format("[1, 32] with the rule {}", name(tensor.rule)),
+                 in_words(tensor.group));
+  if (only_current && (tensor.is_delayed() || tensor.eps != 0))
     refuse_field(role + ".source",
                  fmt::format("current, without eps, with the rule {}", name(tensor.rule)),
                  tensor.is_delayed() ? "delayed" : "an eps");
+  if (!std::holds_alternative<Current>(tensor.source) && !has_own_type(tensor.format))
+    refuse_field(role + ".format", "e4m3 or e5m2 beside a source that is not current",
+                 tensor.format.name);
   if (tensor.is_delayed()) check_delayed(role, tensor);
 }
 
 void require_operand(const Recipe& recipe, bool quantized, const char* matmul, Role role) {
   if (quantized && !recipe.tensors[role])
     refuse_field(std::string(name(role)), fmt::format("a format, which {} reads", matmul), "none");
+}
+
+// Fields that wgrad's operands need beside a transform, and roles that cannot draw.
+void check_random(const Recipe& recipe) {
+  constexpr int max_hadamard = 64;
+  const int size = recipe.wgrad_hadamard;
+  if (size < 0 || size > max_hadamard || (size & (size - 1)) != 0 || size == 1)
+    refuse_field("wgrad_hadamard", fmt::format("0 or a power of two from 2 to {}", max_hadamard),
+                 std::to_string(size));
+  for (const Role role : {Role::input, Role::gradient}) {
+    const std::optional<TensorRecipe>& tensor = recipe.tensors[role];
+    if (size > 0 && tensor && !std::holds_alternative<Current>(tensor->source))
+      refuse_field("wgrad_hadamard",
+                   fmt::format("0 beside a source of {} that is not current", name(role)),
+                   std::to_string(size));
+  }
+  if (recipe.random_signs && size == 0)
+    refuse_field("random_signs", "false without wgrad_hadamard", "true");
+  for (const Role role : all_roles) {
+    if (role != Role::input && role != Role::gradient && recipe.tensors[role] &&
+        recipe.tensors[role]->stochastic)
+      refuse_field(std::string(name(role)) + ".stochastic",
+                   "false: inputs and gradients alone can be rounded so", "true");
+  }
 }
 
 void check_hidden(const Recipe& recipe) {
@@ -134,9 +176,9 @@ Recipe hybrid(std::string name, const TensorRecipe& tensor) {
   return recipe;
 }
 
-// A recipe whose operands are all e2m1.
-Recipe in_four_bits(std::string name, TensorRecipe tensor) {
-  tensor.format = formats::spec::e2m1;
+// A recipe whose operands are all of one format.
+Recipe in_format(const formats::Format& format, std::string name, TensorRecipe tensor) {
+  tensor.format = format;
   Recipe recipe{.name = std::move(name)};
   for (const Role role : operand_roles) recipe.tensors[role] = tensor;
   return recipe;
@@ -171,6 +213,17 @@ std::optional<ScaleRule> find_rule(std::string_view name) {
 }
 
 std::string_view name(Role role) { return role_names[static_cast<size_t>(role)]; }
+
+bool is_mx(ScaleRule rule) {
+  return rule == ScaleRule::mx_floor || rule == ScaleRule::mx_ceil ||
+         rule == ScaleRule::mx_round_up;
+}
+
+bool Recipe::is_random() const {
+  return random_signs || std::any_of(std::begin(all_roles), std::end(all_roles), [this](Role role) {
+           return tensors[role] && tensors[role]->stochastic;
+         });
+}
 
 bool Recipe::is_delayed() const {
   return std::all_of(std::begin(operand_roles), std::end(operand_roles),
@@ -211,6 +264,7 @@ void Recipe::check() const {
     if (blocks < 0 || blocks > max_blocks)
       refuse_field(field, fmt::format("0 to {}", max_blocks), std::to_string(blocks));
   }
+  if (!(until >= 0 && until <= 1)) refuse_field("until", "0 to 1", fmt::format("{}", until));
   for (const Role role : all_roles) {
     if (!tensors[role]) continue;
     check_tensor(std::string(amp::name(role)), *tensors[role]);
@@ -226,19 +280,33 @@ void Recipe::check() const {
   require_operand(*this, matmuls.dgrad, "dgrad", Role::weight);
   require_operand(*this, matmuls.wgrad, "wgrad", Role::gradient);
   require_operand(*this, matmuls.wgrad, "wgrad", Role::input);
+  check_random(*this);
   check_hidden(*this);
   check_head(*this);
 }
 
 void Recipe::check_device(Device device) const {
   if (backend::capabilities(device).has_packed_codes) return;
+  const auto refuse = [](const std::string& field, const char* expected, std::string_view found) {
+    fail("recipe", {.argument = field,
+                    .expected = std::string(expected) + " on a GPU",
+                    .found = std::string(found),
+                    .hint = "CPUs run it: --device cpu"});
+  };
   for (const Role role : all_roles) {
-    if (tensors[role] && stored_type(tensors[role]->format) == DType::u8)
-      fail("recipe", {.argument = std::string(amp::name(role)) + ".format",
-                      .expected = "e4m3 or e5m2 on a GPU",
-                      .found = tensors[role]->format.name,
-                      .hint = "CPUs run it: --device cpu"});
+    if (!tensors[role]) continue;
+    const TensorRecipe& tensor = *tensors[role];
+    const std::string prefix = std::string(amp::name(role)) + ".";
+    if (!has_own_type(tensor.format)) refuse(prefix + "format", "e4m3 or e5m2", tensor.format.name);
+    if (is_mx(tensor.rule) && tensor.rule != ScaleRule::mx_floor)
+      refuse(prefix + "rule", "mx_floor, largest or power_of_two", amp::name(tensor.rule));
+    if (tensor.rule == ScaleRule::nvfp4) refuse(prefix + "rule", "another rule", "nvfp4");
+    if (is_mx(tensor.rule) && tensor.scale != formats::spec::e8m0)
+      refuse(prefix + "scale", "e8m0", tensor.scale.name);
+    if (tensor.stochastic) refuse(prefix + "stochastic", "false", "true");
   }
+  if (wgrad_hadamard > 0) refuse("wgrad_hadamard", "0", std::to_string(wgrad_hadamard));
+  if (until < 1) refuse("until", "1", fmt::format("{}", until));
 }
 
 namespace recipes {
@@ -273,24 +341,55 @@ const Recipe& mx() {
   return recipe;
 }
 
-const Recipe& mxfp4() {
-  static const Recipe recipe = in_four_bits("mxfp4", mx()[Role::input]);
+const Recipe& mxfp8() {
+  static const Recipe recipe = [] {
+    TensorRecipe tensor = mx()[Role::input];
+    tensor.rule = ScaleRule::mx_round_up;
+    return in_format(formats::spec::e4m3, "mxfp8", tensor);
+  }();
   return recipe;
 }
 
-const Recipe& nvfp4() {
+const Recipe& mxfp6() {
   static const Recipe recipe = [] {
-    Recipe groups = in_four_bits(
-        "nvfp4", {.group = {1, 16}, .scale = formats::spec::e4m3, .rule = ScaleRule::nvfp4});
+    Recipe six = in_format(formats::spec::e2m3, "mxfp6", mx()[Role::input]);
+    six.tensors[Role::gradient]->format = formats::spec::e3m2;
+    return six;
+  }();
+  return recipe;
+}
+
+const Recipe& mxfp4() {
+  static const Recipe recipe = in_format(formats::spec::e2m1, "mxfp4", mx()[Role::input]);
+  return recipe;
+}
+
+const Recipe& nvfp4_plain() {
+  static const Recipe recipe = [] {
+    Recipe groups =
+        in_format(formats::spec::e2m1, "nvfp4-plain",
+                  {.group = {1, 16}, .scale = formats::spec::e4m3, .rule = ScaleRule::nvfp4});
     groups.tensors[Role::weight]->group = {16, 16};
     return groups;
   }();
   return recipe;
 }
 
+const Recipe& nvfp4() {
+  static const Recipe recipe = [] {
+    Recipe published = nvfp4_plain();
+    published.name = "nvfp4";
+    published.tensors[Role::gradient]->stochastic = true;
+    published.wgrad_hadamard = 16;
+    published.skip_last = 1;
+    return published;
+  }();
+  return recipe;
+}
+
 std::span<const Recipe* const> all() {
-  static const Recipe* const list[] = {&delayed(), &current(), &row(),  &block(),
-                                       &mx(),      &mxfp4(),   &nvfp4()};
+  static const Recipe* const list[] = {&delayed(), &current(), &row(),   &block(), &mx(),
+                                       &mxfp8(),   &mxfp6(),   &mxfp4(), &nvfp4(), &nvfp4_plain()};
   return list;
 }
 

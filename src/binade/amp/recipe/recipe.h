@@ -41,30 +41,39 @@ enum class ScaleRule : uint8_t {
   largest,       // max / amax
   power_of_two,  // the same, rounded down to a power of two
   mx_floor,      // OCP MX: 2^(max exponent - floor(log2(amax)))
-  nvfp4,         // of e4m3, relative to a scale of the tensor in f32 (Transformer Engine)
+  mx_ceil,       // the same with ceil(log2(amax))
+  mx_round_up,   // max / amax, rounded down to a power of two in e8m0 (NVIDIA)
+  nvfp4,         // in few bits, relative to a scale of the tensor in f32 (Transformer Engine)
 };
 
 // The rules by the names they have in texts.
 inline constexpr std::pair<ScaleRule, std::string_view> rule_names[] = {
-    {ScaleRule::largest, "largest"},
-    {ScaleRule::power_of_two, "power_of_two"},
-    {ScaleRule::mx_floor, "mx_floor"},
-    {ScaleRule::nvfp4, "nvfp4"}};
+    {ScaleRule::largest, "largest"},         {ScaleRule::power_of_two, "power_of_two"},
+    {ScaleRule::mx_floor, "mx_floor"},       {ScaleRule::mx_ceil, "mx_ceil"},
+    {ScaleRule::mx_round_up, "mx_round_up"}, {ScaleRule::nvfp4, "nvfp4"}};
 std::string_view name(ScaleRule rule);
+// Whether scales are powers of two of groups of 32, as in OCP MX.
+bool is_mx(ScaleRule rule);
 // The rule called `name`, if there is one.
 std::optional<ScaleRule> find_rule(std::string_view name);
 
 // Bounds that no model reaches.
 inline constexpr int64_t max_group = int64_t{1} << 40, max_blocks = int64_t{1} << 20;
 
-// How one tensor is quantized: rounded to nearest even, saturating finite values.
+// How one tensor is quantized; finite values saturate.
 struct TensorRecipe {
   formats::Format format = formats::spec::e4m3;
   ScaleGroup group = {};                       // one scale per tensor by default
-  formats::Format scale = formats::spec::f32;  // of the scales: f32, e8m0 or e4m3
+  formats::Format scale = formats::spec::f32;  // of the scales
   ScaleRule rule = ScaleRule::largest;
   double eps = 0;  // lower bound of amax
   ScaleSource source = Current{};
+  // To nearest even, or stochastically with random numbers that are a function of seed, step, layer
+  // and element.
+  bool stochastic = false;
+  // With the rule nvfp4: each group's largest number becomes 6 or 4, whichever is nearer to the
+  // group's values (Four Over Six).
+  bool four_over_six = false;
 
   bool is_delayed() const { return std::holds_alternative<Delayed>(source); }
   const Delayed& delayed() const { return std::get<Delayed>(source); }
@@ -128,6 +137,13 @@ struct Recipe {
   Matmuls matmuls;
   // Forward matmuls may accumulate in the tensor cores' shorter registers, which is faster.
   bool fast_accumulation = true;
+  // The operands of wgrad are multiplied by a Hadamard matrix along the reduction axis, in runs of
+  // this many elements, before they are quantized; 0: not. Its signs are Transformer Engine's, or
+  // drawn for each step and layer.
+  int wgrad_hadamard = 0;
+  bool random_signs = false;
+  // The fraction of a run's steps after which no matmul is quantized.
+  double until = 1;
   // Blocks that are not quantized, counted from the model's ends, and module paths that are not,
   // with all modules below them.
   int64_t skip_first = 0;
@@ -141,6 +157,8 @@ struct Recipe {
   bool stores_hidden() const { return tensors[Role::hidden].has_value() && matmuls.all(); }
   // Whether the LM head is quantized, too. Only if all matmuls are.
   bool has_head() const { return tensors[Role::head_input].has_value() && matmuls.all(); }
+  // Whether quantization draws random numbers.
+  bool is_random() const;
   // Whether the scales of all operands are known before the operands are.
   bool is_delayed() const;
   // Whether every operand has one scale.
@@ -169,10 +187,14 @@ const Recipe& current();  // one scale per tensor, from the tensor itself
 const Recipe& row();      // one scale per row of each operand
 const Recipe& block();    // activations 1x128, weights 128x128, powers of two (DeepSeek-V3)
 const Recipe& mx();       // groups of 32 along the reduction axis, e8m0 scales (OCP MX)
-const Recipe& mxfp4();    // the same in 4 bits
+const Recipe& mxfp8();    // the same in e4m3 with scales that are rounded up (NVIDIA's MXFP8)
+const Recipe& mxfp6();    // OCP MX in 6 bits: e2m3, gradients e3m2
+const Recipe& mxfp4();    // OCP MX in 4 bits
 // 4 bits in groups of 16 along the reduction axis, of weights 16x16: e4m3 scales of groups and an
-// f32 scale of the tensor (Transformer Engine's NVFP4, rounded to nearest and without transforms)
+// f32 scale of the tensor. As published for pretraining (arXiv 2509.25149): gradients rounded
+// stochastically, Hadamard transforms in wgrad, the last block in the autocast type.
 const Recipe& nvfp4();
+const Recipe& nvfp4_plain();  // the same rounded to nearest, without transforms, in all blocks
 
 std::span<const Recipe* const> all();
 // Their names, for messages: "delayed, current, ...".

@@ -4,6 +4,7 @@
 
 #include "binade/autograd/module_path.h"
 #include "binade/base/execution.h"
+#include "binade/base/random.h"
 
 namespace binade::amp {
 namespace {
@@ -22,6 +23,12 @@ std::shared_ptr<const RecipeState> checked(RecipeState state) {
 bool at_or_below(std::string_view path, std::string_view module) {
   return path == module ||
          (path.starts_with(module) && path.size() > module.size() && path[module.size()] == '.');
+}
+
+// Whether the run's last steps, which the recipe leaves out, have begun.
+bool is_over(const Recipe& recipe, int64_t steps) {
+  return recipe.until < 1 && steps > 0 &&
+         static_cast<double>(random::context().step) >= recipe.until * static_cast<double>(steps);
 }
 
 }  // namespace
@@ -52,7 +59,8 @@ const Recipe* current_recipe() {
   const bool excluded =
       std::any_of(recipe->exclude.begin(), recipe->exclude.end(),
                   [&](const std::string& module) { return at_or_below(path, module); });
-  return excluded || !recipe->matmuls.any() ? nullptr : recipe;
+  const bool is_used = recipe->matmuls.any() && !is_over(*recipe, state.steps);
+  return excluded || !is_used ? nullptr : recipe;
 }
 
 const Recipe* current_head_recipe() {

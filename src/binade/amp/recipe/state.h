@@ -15,6 +15,7 @@ struct RecipeState {
   bool enabled = false;
   Recipe recipe = {};
   std::map<std::string, Recipe, std::less<>> overrides = {};  // the longest matching path wins
+  int64_t steps = 0;  // of the run, for Recipe::until; 0: unknown
 };
 
 const RecipeState& recipe_state();

@@ -167,6 +167,11 @@ constexpr TensorField tensor_fields[] = {
          t.source = Delayed{};
        }
      }},
+    {"stochastic", always, [](const TensorRecipe& t) { return fmt::format("{}", t.stochastic); },
+     [](TensorRecipe& t, const FieldValue& value) { t.stochastic = value.flag(); }},
+    {"four_over_six", always,
+     [](const TensorRecipe& t) { return fmt::format("{}", t.four_over_six); },
+     [](TensorRecipe& t, const FieldValue& value) { t.four_over_six = value.flag(); }},
     {"history", if_delayed,
      [](const TensorRecipe& t) { return std::to_string(t.delayed().history); },
      [](TensorRecipe& t, const FieldValue& value) {
@@ -240,7 +245,8 @@ void set_operands(Recipe& recipe, const FieldValue& value) {
                [&](TensorRecipe& tensor) { tensor_fields[field].set(tensor, value); });
 }
 
-constexpr size_t eps_field = 4, history_field = 6, newest_field = 7, margin_field = 8;
+constexpr size_t rule_field = 3, eps_field = 4, four_over_six_field = 7, history_field = 8,
+                 newest_field = 9, margin_field = 10;
 
 constexpr RecipeField recipe_fields[] = {
     {"format", true, shared_format,
@@ -251,7 +257,9 @@ constexpr RecipeField recipe_fields[] = {
        });
        if (hybrid) recipe.tensors[Role::gradient]->format = formats::spec::e5m2;
      }},
+    {"rule", true, input_text<rule_field>, set_operands<rule_field>},
     {"eps", true, input_text<eps_field>, set_operands<eps_field>},
+    {"four_over_six", true, input_text<four_over_six_field>, set_operands<four_over_six_field>},
     {"history", true, input_text<history_field>, set_operands<history_field>},
     {"newest", true, input_text<newest_field>, set_operands<newest_field>},
     {"margin", true, input_text<margin_field>, set_operands<margin_field>},
@@ -280,6 +288,16 @@ constexpr RecipeField recipe_fields[] = {
     {"fast_accumulation", false,
      [](const Recipe& recipe) { return fmt::format("{}", recipe.fast_accumulation); },
      [](Recipe& recipe, const FieldValue& value) { recipe.fast_accumulation = value.flag(); }},
+    {"wgrad_hadamard", false,
+     [](const Recipe& recipe) { return std::to_string(recipe.wgrad_hadamard); },
+     [](Recipe& recipe, const FieldValue& value) {
+       recipe.wgrad_hadamard = static_cast<int>(value.whole(0, 64));
+     }},
+    {"random_signs", false,
+     [](const Recipe& recipe) { return fmt::format("{}", recipe.random_signs); },
+     [](Recipe& recipe, const FieldValue& value) { recipe.random_signs = value.flag(); }},
+    {"until", false, [](const Recipe& recipe) { return number_text(recipe.until); },
+     [](Recipe& recipe, const FieldValue& value) { recipe.until = value.number(); }},
     {"skip_first", false, [](const Recipe& recipe) { return std::to_string(recipe.skip_first); },
      [](Recipe& recipe, const FieldValue& value) {
        recipe.skip_first = value.whole(0, max_blocks);

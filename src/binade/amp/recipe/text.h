@@ -20,12 +20,13 @@
 //   [gradient]
 //   format = "e4m3"
 //
-// Fields: `matmuls`, a list of forward, dgrad and wgrad; fast_accumulation; skip_first; skip_last;
-// exclude; and for each role (input, weight, gradient, hidden, head_input, head_weight,
-// head_gradient) a table of format, group, scale, rule, eps, source, and, if the source is delayed,
-// history, newest and margin; false instead of a table removes the role. Short forms set several
-// roles: format ("hybrid": e5m2 for gradients, e4m3 for the rest; or one format for all), history,
-// newest, margin and eps of input, weight and gradient; head and hidden, true or false.
+// Fields: `matmuls`, a list of forward, dgrad and wgrad; fast_accumulation; wgrad_hadamard;
+// random_signs; until; skip_first; skip_last; exclude; and for each role (input, weight, gradient,
+// hidden, head_input, head_weight, head_gradient) a table of format, group, scale, rule, eps,
+// source, stochastic, four_over_six, and, if the source is delayed, history, newest and margin;
+// false instead of a table removes the role. Short forms set several roles: format ("hybrid": e5m2
+// for gradients, e4m3 for the rest; or one format for all), rule, four_over_six, history, newest,
+// margin and eps of input, weight and gradient; head and hidden, true or false.
 namespace binade::amp {
 
 // One line that parse_recipe() reads back to the same recipe.

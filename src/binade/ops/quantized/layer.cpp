@@ -25,6 +25,21 @@ namespace {
 using amp::Quantizer;
 using amp::Role;
 
+// Elements of one layer's tensors draw from 2^56 numbers each.
+enum class Drawing : uint64_t { signs, input, input_columns, gradient, gradient_columns };
+constexpr uint64_t first_draw(Drawing drawing) { return static_cast<uint64_t>(drawing) << 56; }
+
+// Transformer Engine's, for runs of 16; longer ones repeat them.
+constexpr uint64_t fixed_signs = 0xD7E8D7E8D7E8D7E8;
+
+uint64_t signs_of(const amp::Recipe& recipe, random::Key key) {
+  if (!recipe.random_signs) return fixed_signs;
+  const auto word = [key](uint64_t index) {
+    return uint64_t{random::bits(key.seed, key.stream, first_draw(Drawing::signs) + index)};
+  };
+  return word(0) | word(1) << 32;
+}
+
 ScaledMatrix as_type(const Tensor& values, DType dtype) { return {converted(values, dtype)}; }
 
 }  // namespace
@@ -34,8 +49,15 @@ bool may_fuse(const amp::LayerFacts& facts) {
 }
 
 Quantizer input_quantizer(const QuantizedLayer& layer, const LayerForward& forward) {
-  return {(*layer.recipe)[Role::input], (*layer.scales)[Role::input], forward.records_amax,
-          forward.records_amax && layer.facts.transposes[Role::input]};
+  return {(*layer.recipe)[Role::input],
+          (*layer.scales)[Role::input],
+          forward.records_amax,
+          forward.records_amax && layer.facts.transposes[Role::input],
+          {.key = forward.key, .first = first_draw(Drawing::input)}};
+}
+
+random::Key rounding_key(const QuantizedLayer& layer) {
+  return layer.recipe->is_random() ? random::next_key() : random::Key{};
 }
 
 void begin(const QuantizedLayer& layer) {
@@ -144,10 +166,10 @@ void LayerMatmuls::save(const QuantizedLayer& layer, const Matrix& input, const 
   if (layer.weight.requires_grad() && input.again) {
     wgrad_input_ = {{}, amp::DroppedQuantized(stream, input.quantized), input.again};
   } else if (layer.weight.requires_grad() && recipe_.matmuls.wgrad) {
-    const Quantizer along_columns{recipe_[Role::input], stream, false, false};
-    wgrad_input_ = {without_rows(facts_.serves_both_axes[Role::input]
-                                     ? input.quantized
-                                     : along_columns.quantize(transposed(input.values)))};
+    wgrad_input_ = {
+        without_rows(facts_.serves_both_axes[Role::input]
+                         ? input.quantized
+                         : column_quantizer(Role::input).quantize(transposed(input.values)))};
   } else if (layer.weight.requires_grad()) {
     wgrad_values_ = Saved(converted(input.values, forward_.dtype));
   }
@@ -183,8 +205,23 @@ void LayerMatmuls::backward(const Matrix& gradient, const GradSlot& weight,
 }
 
 Quantizer LayerMatmuls::gradient_quantizer() const {
-  return {recipe_[Role::gradient], (*scales_)[Role::gradient], true,
-          facts_.transposes[Role::gradient]};
+  return {recipe_[Role::gradient],
+          (*scales_)[Role::gradient],
+          true,
+          facts_.transposes[Role::gradient],
+          {.key = forward_.key, .first = first_draw(Drawing::gradient)}};
+}
+
+Quantizer LayerMatmuls::column_quantizer(Role role) const {
+  const Drawing drawing = role == Role::input ? Drawing::input_columns : Drawing::gradient_columns;
+  return {recipe_[role],
+          (*scales_)[role],
+          false,
+          false,
+          {.key = forward_.key,
+           .first = first_draw(drawing),
+           .hadamard = recipe_.wgrad_hadamard,
+           .signs = signs_of(recipe_, forward_.key)}};
 }
 
 // The gradient as the backward matmuls read it; values that none reads are dropped.
@@ -248,14 +285,13 @@ void LayerMatmuls::wgrad(const Matrix& gradient, const GradSlot& weight,
   }
   if (wgrad_input_.again) weight_.get();  // fails if the weight, and with it the scale, changed
   const bool is_given = input.data.defined() || input.transposed.defined();
-  const Quantizer along_columns{recipe_[Role::gradient], (*scales_)[Role::gradient], false, false};
-  quantized_matmul(facts_.serves_both_axes[Role::gradient]
-                       ? transposed(columnwise(gradient.quantized))
-                       : rowwise(along_columns.quantize(transposed(gradient.values))),
-                   facts_.serves_both_axes[Role::input]
-                       ? columnwise(is_given ? input : wgrad_input_.get())
-                       : transposed(rowwise(wgrad_input_.kept)),
-                   dweight);
+  quantized_matmul(
+      facts_.serves_both_axes[Role::gradient]
+          ? transposed(columnwise(gradient.quantized))
+          : rowwise(column_quantizer(Role::gradient).quantize(transposed(gradient.values))),
+      facts_.serves_both_axes[Role::input] ? columnwise(is_given ? input : wgrad_input_.get())
+                                           : transposed(rowwise(wgrad_input_.kept)),
+      dweight);
 }
 
 }  // namespace binade::ops

@@ -35,7 +35,11 @@ struct LayerForward {
   bool input_needs_grad;  // by that backward
   // False for the first of two recomputed forwards, so that each amax counts once.
   bool records_amax;
+  random::Key key = {};  // of a recipe that draws random numbers
 };
+
+// The random numbers of this forward and its backward, if the recipe draws any.
+random::Key rounding_key(const QuantizedLayer& layer);
 
 // Whether kernels may quantize what they compute: no trace or observer must see the values.
 bool may_fuse(const amp::LayerFacts& facts);
@@ -123,6 +127,8 @@ class LayerMatmuls {
   void save(const QuantizedLayer& layer, const Matrix& input, const Quantized& weight);
   void save_for_dgrad(const QuantizedLayer& layer, const Quantized& weight);
   amp::Quantizer gradient_quantizer() const;
+  // Of an operand of wgrad, read along its columns.
+  amp::Quantizer column_quantizer(amp::Role role) const;
   Matrix quantized(const Tensor& gradient) const;
 
   amp::Recipe recipe_;

@@ -30,7 +30,8 @@ Tensor quantized_linear(const Tensor& x, const QuantizedLayer& layer) {
   const LayerForward forward{.dtype = dtype,
                              .recording = call.recording(),
                              .input_needs_grad = call.recording() && x.requires_grad(),
-                             .records_amax = autograd::grad_enabled()};
+                             .records_amax = autograd::grad_enabled(),
+                             .key = rounding_key(layer)};
   const int64_t rows = rows_of(x.shape()).rows, in = layer.weight.size(1);
   const int64_t out = layer.weight.size(0);
   begin(layer);

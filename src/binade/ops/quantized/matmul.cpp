@@ -1,6 +1,7 @@
 #include "binade/ops/quantized/matmul.h"
 
 #include "binade/backend/backend.h"
+#include "binade/backend/capabilities.h"
 
 namespace binade::ops {
 namespace {
@@ -38,7 +39,11 @@ ScaledMatrix dequantized(const Quantized& q) {
 }  // namespace
 
 ScaledMatrix rowwise(const Quantized& q) {
-  if (q.data.dtype() == DType::u8) return dequantized(q);
+  // Where codes can be packed, also data in a type of their own whose values are exact in bf16:
+  // others become f32.
+  const bool has_exact_values = q.layout.scale == formats::spec::e8m0 &&
+                                backend::capabilities(q.data.device()).has_packed_codes;
+  if (q.data.dtype() == DType::u8 || has_exact_values) return dequantized(q);
   return {q.data, q.scale_inv, q.layout.group};
 }
 

@@ -295,6 +295,7 @@ amp::AutocastState autocast_state(const Config& config) {
 amp::RecipeState recipe_state(const Config& config) {
   amp::RecipeState state = recipe_state_of(config.precision.matmul == Precision::quantized,
                                            config.precision.recipe, config.precision.overrides);
+  state.steps = config.train.steps;
   if (!config.precision.plan.empty()) {
     for (const Promotion& one : read_precision_plan(config.precision.plan).current())
       state.overrides[one.module] = one.recipe(config.precision.recipe);

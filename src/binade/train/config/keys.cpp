@@ -126,8 +126,10 @@ constexpr Key all_keys[] = {
      "Type of the gradients of blocks' matrices with bf16 parameters; bf16: rounded once, after "
      "f32 sums"},
     {"precision", "recipe", RecipeText{at<&PrecisionSettings::recipe>},
-     "How precision fp8 quantizes, and which layers: delayed, current, row, block, mx, mxfp4, "
-     "nvfp4 or a file, and fields that differ: 'delayed, history = 1024, head = true'"},
+     "How precision fp8 quantizes, and which layers: delayed, current, row, block, mx, mxfp8, "
+     "mxfp6, "
+     "mxfp4, nvfp4, nvfp4-plain or a file, and fields that differ: 'delayed, history = 1024, head "
+     "= true'"},
     {"precision", "auto_precision", Switch{at<&PrecisionSettings::automatic>},
      "Move matmuls that the recipe harms to finer scales or bf16 and back, and write the plan of "
      "it"},

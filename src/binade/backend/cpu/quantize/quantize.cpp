@@ -8,6 +8,7 @@
 #include "binade/backend/activation.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/norm/norm_rows.h"
+#include "binade/backend/cpu/quantize/coded.h"
 #include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/base/parallel.h"
@@ -307,57 +308,8 @@ void read_stored_row(const QuantizedView& q, const formats::Coder& coder, int64_
                    values);
 }
 
-void write_stored_row(const float* values, int64_t row, const formats::Coder& coder,
-                      const QuantizedView& q) {
-  if (q.data.dtype != DType::u8) return write_row(values, q.data, row, 0, q.shape[1]);
-  coder.encode_run(values, static_cast<size_t>(q.shape[1]),
-                   q.data.as<uint8_t>() + row * q.data.strides[0]);
-}
-
-// Quantizes rows of groups, one after the other: scale_of(amax) is the scale of a group, with the
-// code of scale_inv.
-template <class F>
-void quantize_coded_groups(const TensorView& x, const QuantizedView& out, F scale_of) {
-  const int64_t rows = x.shape[0], columns = x.shape[1];
-  const ScaleGroup group = sized_group(x.shape, out.layout.group);
-  const Shape groups = scale_shape(x.shape, out.layout.group);
-  const formats::Coder coder(out.layout.format);
-  parallel_for(groups[0], std::max<int64_t>(1, 4 / group.rows), [&](int64_t begin, int64_t end) {
-    std::vector<float> values(static_cast<size_t>(group.rows * columns));
-    for (int64_t index = begin; index < end; ++index) {
-      const int64_t top = index * group.rows, height = std::min(group.rows, rows - top);
-      for (int64_t row = 0; row < height; ++row)
-        read_row(x, top + row, 0, columns, values.data() + row * columns);
-      for (int64_t at = 0; at < groups[1]; ++at) {
-        const int64_t left = at * group.columns, width = std::min(group.columns, columns - left);
-        float amax = 0;
-        for (int64_t row = 0; row < height; ++row)
-          amax = larger(amax, row_amax(values.data() + row * columns + left, width));
-        const auto scale = scale_of(amax);
-        out.scale_inv.as<uint8_t>()[index * groups[1] + at] = scale.code;
-        for (int64_t row = 0; row < height; ++row) {
-          float* run = values.data() + row * columns + left;
-          for (int64_t i = 0; i < width; ++i) run[i] = scale.apply(run[i]);
-        }
-      }
-      for (int64_t row = 0; row < height; ++row)
-        write_stored_row(values.data() + row * columns, top + row, coder, out);
-    }
-  });
-}
-
 void quantize_mx(TensorView x, const QuantizedView& out) {
-  const int max_exponent = out.layout.format.max_exponent();
-  quantize_coded_groups(x, out, [&](float amax) { return mx_scale(amax, max_exponent); });
-}
-
-void quantize_nvfp4(TensorView x, const QuantizedView& out) {
-  const auto max_value = static_cast<float>(out.layout.format.max());
-  auto* outer_inv = out.outer_inv.as<float>();
-  amax(x, out.outer_inv);
-  const NvTensorScale tensor = nv_tensor_scale(*outer_inv, max_value);
-  *outer_inv = tensor.scale_inv;
-  quantize_coded_groups(x, out, [&](float amax) { return nv_scale(amax, tensor, max_value); });
+  quantize_coded(x, {.rule = GroupRule::mx_floor}, out);
 }
 
 // One level of scales: f32, or in a format of up to 8 bits.
@@ -414,6 +366,10 @@ void dequantize(const QuantizedView& q, TensorView x) {
       dispatch_floating("dequantize", x.dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         T* out = x.as<T>() + row * x.strides[0];
+        if constexpr (sizeof(T) == 2) {
+          if (x.strides[1] == 1)
+            return formats::narrow(values.data(), out, static_cast<size_t>(columns));
+        }
         for (int64_t i = 0; i < columns; ++i)
           out[i * x.strides[1]] = T(values[static_cast<size_t>(i)]);
       });
@@ -460,7 +416,7 @@ const QuantizeKernels quantize_kernels{.amax = amax,
                                        .quantize_rope = quantize_rope,
                                        .quantize_groups = quantize_groups,
                                        .quantize_mx = quantize_mx,
-                                       .quantize_nvfp4 = quantize_nvfp4,
+                                       .quantize_coded = quantize_coded,
                                        .dequantize = dequantize,
                                        .record_amax = record_amax,
                                        .roll = roll};
