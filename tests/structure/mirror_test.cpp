@@ -23,6 +23,7 @@ constexpr Covered covered[] = {
     {"train/restore_files", "cli/damaged_run"},
     {"train/resume_check", "cli/interrupted_run"},
     {"train/resume_settings", "cli/damaged_run"},
+    {"train/run_samples", "train/loop"},
     {"train/run_start", "train/run_folder"},
     {"train/trainer_state", "train/checkpoint"},
     {"amp/policy", "amp/autocast"},

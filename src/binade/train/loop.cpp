@@ -6,10 +6,8 @@
 #include <chrono>
 #include <exception>
 #include <limits>
-#include <system_error>
 #include <utility>
 
-#include "binade/amp/autocast.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
@@ -23,12 +21,13 @@
 #include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/follow.h"
-#include "binade/train/generate.h"
 #include "binade/train/memory/forecast.h"
 #include "binade/train/report/run_summary.h"
 #include "binade/train/restore_files.h"
 #include "binade/train/resume_check.h"
 #include "binade/train/run_folder.h"
+#include "binade/train/run_output.h"
+#include "binade/train/run_samples.h"
 #include "binade/train/signals.h"
 #include "binade/train/throughput.h"
 #include "binade/version.h"
@@ -52,7 +51,7 @@ class Loop {
        const std::shared_ptr<ranks::Communicator>& ranks)
       : config_(config),
         observer_(observer),
-        progress_(mode, config.train.steps, config.run.log_every),
+        output_(mode, config.train.steps, config.run.log_every),
         tokenizer_(data::open_tokenizer(config.data.tokenizer)),
         split_(read_data()),
         trainer_(config, ranks),
@@ -90,7 +89,7 @@ class Loop {
       if (!config_.lora.adapter.empty()) trainer_.load_adapter(config_.lora.adapter);
     }
     full_speed_ = full_speed(config_);
-    progress_.set_full_speed(full_speed_);
+    output_.set_full_speed(full_speed_);
     memory::release_cached(trainer_.device());  // of that measurement
     memory::reset_peak(trainer_.device());
     companions_ = current_companions();
@@ -133,12 +132,11 @@ class Loop {
   }
 
   data::Split read_data() {
-    const auto status = [this](const std::string& text) { show([&] { progress_.status(text); }); };
-    status("reading " + config_.data.source);
+    output_.status("reading " + config_.data.source);
     data::Source source = data_source(config_, tokenizer_.get());
     source.progress = [&](size_t done, size_t all) {
-      status(fmt::format("tokenizing {}: {}%", config_.data.source,
-                         100 * done / std::max<size_t>(all, 1)));
+      output_.status(fmt::format("tokenizing {}: {}%", config_.data.source,
+                                 100 * done / std::max<size_t>(all, 1)));
     };
     source.cache = token_cache(config_);
     return data::read_split(source);
@@ -229,23 +227,8 @@ class Loop {
     write_file(folder_.path() / "config.toml", to_toml(saved));
   }
 
-  // Shows something on standard output, until a write fails: training continues without it.
-  template <class Show>
-  void show(Show&& action) {
-    if (!output_works_) return;
-    try {
-      action();
-    } catch (const std::system_error&) {
-      output_works_ = false;
-    }
-  }
-  void note(const std::string& text) {
-    show([&] { progress_.note(text); });
-  }
-
-  void warn(const std::string& text) {
-    show([&] { progress_.warn(text); });
-  }
+  void note(const std::string& text) { output_.note(text); }
+  void warn(const std::string& text) { output_.warn(text); }
 
   void introduce() {
     const std::string& family = trainer_.model().config().family;
@@ -358,7 +341,7 @@ class Loop {
       save_before_failing();
       std::rethrow_exception(failure);
     }
-    show_sample();
+    samples_.show(seconds_);
     last_record_ = Clock::now();
   }
 
@@ -444,7 +427,7 @@ class Loop {
   void check_full_speed() {
     if (full_speed_ == 0 || speed_.tokens_per_second() <= full_speed_) return;
     full_speed_ = 0;
-    progress_.set_full_speed(full_speed_);
+    output_.set_full_speed(full_speed_);
   }
 
   // Returns the failure to write it, or null.
@@ -454,8 +437,8 @@ class Loop {
     } catch (const Error&) {
       return std::current_exception();
     }
-    progress_.set_ranks(trainer_.ranks().size(), trainer_.waiting());
-    show([&] { progress_.step(record); });
+    output_.set_ranks(trainer_.ranks().size(), trainer_.waiting());
+    output_.show([&](Progress& progress) { progress.step(record); });
     return {};
   }
 
@@ -488,7 +471,7 @@ class Loop {
   void follow_up(const Record& record, const StepResult& result) {
     const bool is_best = record.validation_loss && log_->losses().best_step == result.step;
     if (config_.run.keep_best && is_best) save_best();
-    if (record.validation_loss && result.step < config_.train.steps) show_sample();
+    if (record.validation_loss && result.step < config_.train.steps) samples_.show(seconds_);
     if (!result.applied) note(fmt::format("step {} skipped: {}", result.step, result.reason));
     if (observer_ == nullptr) return;
     for (const std::string& text : observer_->after_step(trainer_, split_.train, result))
@@ -541,7 +524,7 @@ class Loop {
   }
 
   RunResult finish() {
-    show([&] { progress_.finish(); });
+    output_.finish();
     RunResult result = result_of(log_->losses());
     result.checkpoint = checkpoint_;
     result.steps = trainer_.steps();
@@ -551,10 +534,11 @@ class Loop {
     if (interrupted_)
       result.signal =
           signals_->stop_signal() != 0 ? signals_->stop_signal() : trainer_.stop_signal();
-    if (!signals_->stop_requested() && !interrupted_ && config_.run.sample > 0 && can_decode()) {
-      show([&] { progress_.status("generating a sample"); });
-      result.sample = sample(config_.run.sample);
-      show([&] { progress_.finish(); });
+    if (!signals_->stop_requested() && !interrupted_ && config_.run.sample > 0 &&
+        samples_.can_decode()) {
+      output_.status("generating a sample");
+      result.sample = samples_.generate(config_.run.sample);
+      output_.finish();
     }
     const std::vector<ranks::RankTime> ranks = trainer_.rank_times();
     note_ranks(ranks);
@@ -572,9 +556,9 @@ class Loop {
     // A process that was killed after its last step knew its memory; this one took no step.
     run.memory = has_trained_ ? memory::statistics(trainer_.device()) : forecast_memory(config_);
     run.full_speed = full_speed_;
-    if (can_decode())
+    if (samples_.can_decode())
       run.bytes_per_token =
-          decoded([&] { return bytes_per_token(*tokenizer_, split_.validation); });
+          samples_.decoded([&] { return bytes_per_token(*tokenizer_, split_.validation); });
     run.sample = sample;
     run.origin = provenance(config_, folder_.command());
     run.ranks = ranks;
@@ -594,61 +578,15 @@ class Loop {
                      times.size(), 100 * low, 100 * high, bytes_text(static_cast<int64_t>(sent))));
   }
 
-  // Whether the tokenizer can decode the tokens: that of a token file may be unknown.
-  bool can_decode() const {
-    return decoder_works_ &&
-           (config_.model.vocab == data::byte_vocabulary || !tokenizer_->model().empty());
-  }
-
-  // The result of decoding, or nothing with a warning: a run is not lost for the text of its
-  // report.
-  template <class Decode>
-  auto decoded(Decode&& decode) -> decltype(decode()) {
-    try {
-      return decode();
-    } catch (const Error& error) {
-      decoder_works_ = false;
-      note(std::string("warning: no text of this run is shown: ") + error.what());
-      return {};
-    }
-  }
-
-  std::string sample(int64_t tokens) {
-    std::string text;
-    trainer_.gather_weights();
-    trainer_.run_between_steps([&] {
-      const amp::Autocast cast(autocast_state(config_));
-      const std::vector<int64_t> ids =
-          generate(trainer_.model(), tokenizer_->encode_prompt("\n"),
-                   {.tokens = tokens, .seed = static_cast<uint64_t>(config_.train.seed)});
-      text = decoded([&] { return printable(tokenizer_->decode(ids)); });
-    });
-    return text;
-  }
-
-  // Two lines after a validation, which show noise become text, unless generating them takes a
-  // noticeable part of the run's time.
-  void show_sample() {
-    constexpr int64_t tokens = 160;                       // two lines of 80 columns, by bytes
-    constexpr double max_fraction = 0.05, unnoticed = 1;  // seconds
-    if (!output_works_ || !progress_.prints_text() || config_.run.sample == 0 || !can_decode())
-      return;
-    if (sample_seconds_ > std::max(max_fraction * seconds_, unnoticed)) return;
-    const auto begin = Clock::now();
-    const std::string text = sample(tokens);
-    show([&] { progress_.sample(text); });
-    sample_seconds_ += seconds_since(begin);
-  }
-
   const Clock::time_point start_ = Clock::now();
   Config config_;
   Observer* observer_;
-  Progress progress_;
-  bool output_works_ = true, decoder_works_ = true;
+  RunOutput output_;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   io::CompanionFiles companions_;
   data::Split split_;
   Trainer trainer_;
+  RunSamples samples_{trainer_, *tokenizer_, output_};
   RunFolder folder_;
   Origin origin_;
   fs::path checkpoint_;
@@ -656,7 +594,7 @@ class Loop {
   std::optional<data::Loader> loader_;
   std::optional<CheckpointWriter> writer_;
   std::optional<SignalGuard> signals_;
-  double seconds_ = 0, sample_seconds_ = 0;
+  double seconds_ = 0;
   SpeedWindow speed_;
   int64_t tokens_ = 0;  // of all steps so far
   EnergyMeter energy_{[device = trainer_.device()] { return backend::energy_joules(device); }};
