@@ -51,6 +51,7 @@ constexpr Covered covered[] = {
     {"backend/cpu/gemm/pack", "backend/cpu/gemm/gemm"},
     {"backend/cpu/gemm/peak_flops", "train/memory/forecast"},
     {"backend/cpu/gemm/tile*", "backend/cpu/gemm/blocked"},
+    {"backend/cpu/gemm/vector_*", "backend/cpu/gemm/vector"},
     {"backend/cpu/index/index_add", "backend/cpu/index/index"},
     {"backend/cpu/index/sort", "ops/index/sort"},
     {"backend/cpu/norm/norm_rows", "backend/cpu/norm/norm"},
