@@ -131,9 +131,9 @@ void train(const Ranks& ranks, int stage, Device device) {
   }
   const StateDict state = sharded.gather(optimizer.state_dict());
   if (ranks->rank() == 0) {
+    const Tensor second = to(state.at("0.second"), Device::cpu());
     double moments = 0;
-    for (int64_t i = 0; i < state.at("0.second").numel(); ++i)
-      moments += state.at("0.second").data<float>()[i];
+    for (int64_t i = 0; i < second.numel(); ++i) moments += second.data<float>()[i];
     std::printf("%lx %a\n", static_cast<unsigned long>(bits), moments);
   }
 }

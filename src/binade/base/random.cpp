@@ -23,6 +23,10 @@ Context& context() { return *thread_context; }
 
 void begin_step(uint64_t seed, uint64_t step) { context() = {seed, step, 0}; }
 
+void begin_micro_batch(int64_t micro) {
+  context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
+}
+
 Key next_key() {
   Context& state = context();
   const uint64_t number = (state.step << 24) | (state.next_stream++ & 0xFFFFFFu);

@@ -71,6 +71,10 @@ Context& context();
 // Starts step `step` of a run with seed `seed`; stream numbers restart at zero.
 void begin_step(uint64_t seed, uint64_t step);
 
+// Starts a micro-batch of the step: ops take streams by its number, 4096 of them, whatever rank or
+// order runs it.
+void begin_micro_batch(int64_t micro);
+
 // The seed and stream id an op draws from.
 struct Key {
   uint64_t seed = 0;

@@ -10,6 +10,7 @@
 #include "binade/backend/capabilities.h"
 #include "binade/backend/exchange.h"
 #include "binade/base/division.h"
+#include "binade/base/random.h"
 #include "binade/base/restore.h"
 #include "binade/nn/language_model.h"
 #include "binade/ops/create/copy.h"
@@ -248,6 +249,7 @@ void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
     fold_.begin_round(first == 0, static_cast<int>(leaves));
     run_pass(Units::Pass::forward_and_backward, data_.rank < leaves, [&] {
       const Restore<Fold*> sending(hooks_->fold, options_.stage == 2 ? &fold_ : nullptr);
+      random::begin_micro_batch(first + data_.rank);
       backward(first + data_.rank);
     });
     fold_.end_round();

@@ -65,7 +65,8 @@ class Sharded {
   size_t own_index(int64_t micro) const { return data_.index_of(micro); }
 
   // The parts of a step, for training loops of one's own. First: calls backward(micro) for the
-  // micro-batches of this rank and sums the gradients of all.
+  // micro-batches of this rank, in which ops draw random numbers by the number of the micro-batch,
+  // and sums the gradients of all.
   void accumulate(FunctionRef<void(int64_t micro)> backward);
   // Second, after GradScaler::unscale: mean loss, norm, clip factor and found_inf of all ranks, on
   // the parameters' device. `losses` are those of this rank's micro-batches; `check` is the
@@ -92,7 +93,8 @@ class Sharded {
   // changed. Not collective.
   void keep_shards();
 
-  // The optimizer's state with whole tensors in place of parts, on rank 0; on the others as it is.
+  // The optimizer's state with whole tensors in place of parts, in the host's memory of rank 0; on
+  // the others, and on a rank alone, as it is.
   StateDict gather(const StateDict& optimizer_state);
   // After a replay of a captured step: see Communicator::watch_replay().
   void watch_replay() { device_ranks_->watch_replay(); }

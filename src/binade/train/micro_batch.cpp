@@ -8,11 +8,6 @@
 
 namespace binade::train {
 
-// 4096 streams of each.
-void begin_micro_batch(int64_t micro) {
-  random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
-}
-
 data::Batch on_device(const data::Batch& batch, Device device) {
   return {.tokens = to(batch.tokens, device),
           .targets = to(batch.targets, device),
@@ -36,7 +31,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
   const data::Batch batch = data::training_batch(
       tokens, {config.train.batch, config.model.context, config.train.accumulate},
       static_cast<uint64_t>(config.train.seed), step, micro);
-  begin_micro_batch(micro);
+  random::begin_micro_batch(micro);
   return batch_loss(model, on_device(batch, model.head_weight().device()));
 }
 

@@ -12,9 +12,6 @@ namespace binade::train {
 Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::RecipeState& recipe,
                   const data::Tokens& tokens, int64_t step, int64_t micro);
 
-// Before each micro-batch: ops that draw random numbers take streams by micro-batch, whatever rank
-// runs it.
-void begin_micro_batch(int64_t micro);
 data::Batch on_device(const data::Batch& batch, Device device);
 // The loss of a batch on the model's device, times the batch's weight.
 Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch);

@@ -145,8 +145,7 @@ data::Loader::Options Trainer::loader_options() const {
           .step = steps_};
 }
 
-Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
-  begin_micro_batch(micro);
+Tensor Trainer::backward(const data::Batch& host) {
   const data::Batch batch = on_device(host, device_);
   const Tensor loss = batch_loss(*model_, batch);
   const amp::Autocast off(amp::disabled_autocast());
@@ -160,7 +159,7 @@ std::vector<Tensor> Trainer::accumulate_gradients(BatchOf batch_of) {
   // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
   const amp::QuantizedAutocast quantized(recipes_);
-  sharded_->accumulate([&](int64_t micro) { losses.push_back(backward(batch_of(micro), micro)); });
+  sharded_->accumulate([&](int64_t micro) { losses.push_back(backward(batch_of(micro))); });
   return losses;
 }
 

@@ -144,7 +144,7 @@ class Trainer {
   // Shares the optimizer's parameters as they are now.
   std::unique_ptr<ranks::Sharded> new_sharded();
   // Runs one micro-batch and returns its loss.
-  Tensor backward(const data::Batch& host, int64_t micro);
+  Tensor backward(const data::Batch& host);
   // The losses of this rank's micro-batches.
   std::vector<Tensor> accumulate_gradients(BatchOf batch_of);
   void apply(const optim::Clip& clip, PendingStep& step);
