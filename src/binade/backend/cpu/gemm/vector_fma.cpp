@@ -76,8 +76,9 @@ class FourRows {
     const T* at = rows_ + k;
     if constexpr (std::is_same_v<T, bf16>) {
       // A unit is two k: the first in the low half.
+      const hn::Repartition<uint16_t, Four> halves;
       const auto row = [&](int r) HWY_ATTR {
-        return hn::LoadU(d, reinterpret_cast<const float*>(at + r * stride_));
+        return hn::BitCast(d, hn::LoadU(halves, &at[r * stride_].bits));
       };
       const hn::RebindToUnsigned<Four> bits;
       const Square units = transpose(row(0), row(1), row(2), row(3));
