@@ -37,6 +37,11 @@ int Process::wait() {
 
 void Process::send(int signal) const { ::kill(pid_, signal); }
 
+void Process::stop() {
+  send(SIGSTOP);
+  if (::waitpid(pid_, &raw_, WUNTRACED) == pid_ && !WIFSTOPPED(raw_)) finish();
+}
+
 void Process::kill() {
   if (!running()) return;
   send(SIGKILL);

@@ -22,6 +22,8 @@ class Process {
   // Waits for its end. Returns the exit code, or 128 + the signal that ended it.
   int wait();
   void send(int signal) const;
+  // Stops it until SIGCONT is sent; returns when none of its threads runs any more.
+  void stop();
   void kill();
   bool was_killed() const;
   pid_t pid() const { return pid_; }
