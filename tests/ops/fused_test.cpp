@@ -130,8 +130,8 @@ TEST(Fused, AttentionCausalAndGrouped) {
   }
 }
 
-// More queries than are attended to at once, by all options that have no kernel on the CPU: the
-// last chunk is short, and with a window none reads all keys.
+// More queries than are attended to at once: the last block is short, and with a window none reads
+// all keys.
 TEST(Fused, AttentionInChunks) {
   struct Case {
     int64_t queries, keys, kv_heads;
@@ -140,6 +140,7 @@ TEST(Fused, AttentionInChunks) {
   const std::vector<Case> cases = {
       {1100, 1100, 2, {.causal = true, .window = 300}},
       {1100, 1100, 1, {.causal = true, .window = 700, .softcap = 2}},
+      {1100, 1100, 1, {.causal = true, .window = 17}},
       {1030, 1300, 2, {.causal = true, .softcap = 1.5}},
       {1300, 600, 2, {.causal = true, .window = 90}},  // the first 700 queries see no key
       {1030, 77, 1, {.softcap = 2}},

@@ -72,11 +72,39 @@ TEST(ChunkedAttention, DoesNotReadKeysOutsideOfItsWindows) {
   const Tensor q = draws({1, 1, 1100, 4}, 22), k = draws({1, 1, 1100, 4}, 23),
                v = draws({1, 1, 1100, 4}, 24);
   const Tensor poisoned = cat({full({1, 1, 100, 4}, NAN, DType::f32), slice(v, 2, 100, 1100)}, 2);
-  const AttentionOptions options{.causal = true, .window = 50, .mask = zeros({1100})};
-  const Tensor y = scaled_dot_product_attention(q, k, v, options),
-               beside = scaled_dot_product_attention(q, k, poisoned, options);
-  EXPECT_TRUE(
-      test::same_bits(contiguous(slice(y, 2, 512, 1100)), contiguous(slice(beside, 2, 512, 1100))));
+  for (const Tensor& mask : {Tensor(), zeros({1100})}) {  // the kernel, plain ops
+    const AttentionOptions options{.causal = true, .window = 50, .mask = mask};
+    const Tensor y = scaled_dot_product_attention(q, k, v, options),
+                 beside = scaled_dot_product_attention(q, k, poisoned, options);
+    EXPECT_TRUE(test::same_bits(contiguous(slice(y, 2, 512, 1100)),
+                                contiguous(slice(beside, 2, 512, 1100))));
+  }
+}
+
+// Neither are they in the backward: gradients of queries far from poisoned keys, and of keys far
+// from poisoned queries, are those without poison.
+TEST(ChunkedAttention, GradientsStayWithinWindows) {
+  const Shape shape{1, 1, 1100, 4};
+  const auto gradients = [&](DType dtype, bool poisoned) {
+    const Tensor nan = full({1, 1, 100, 4}, NAN, dtype);
+    const auto leaf = [](Tensor x) { return x.set_requires_grad(); };
+    Tensor q = leaf(draws(shape, 22, dtype)), k = leaf(draws(shape, 23, dtype)),
+           v = leaf(draws(shape, 24, dtype));
+    if (poisoned) {
+      q = leaf(cat({slice(q.detach(), 2, 0, 1000), nan}, 2));
+      k = leaf(cat({nan, slice(k.detach(), 2, 100, 1100)}, 2));
+    }
+    const Tensor y = scaled_dot_product_attention(q, k, v, {.causal = true, .window = 50});
+    sum(y * draws(shape, 25, dtype)).backward();
+    std::vector<Tensor> middle;
+    for (const Tensor& x : {q, k, v}) middle.push_back(contiguous(slice(x.grad(), 2, 300, 800)));
+    return middle;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    const std::vector<Tensor> clean = gradients(dtype, false), beside = gradients(dtype, true);
+    for (size_t i = 0; i < clean.size(); ++i)
+      EXPECT_TRUE(test::same_bits(clean[i], beside[i])) << name(dtype) << ' ' << i;
+  }
 }
 
 // The backward draws the masks of the forward again: with v = 1, a row's result is the sum of its

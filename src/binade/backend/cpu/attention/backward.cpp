@@ -28,7 +28,7 @@ class Backward {
   Backward(const AttentionBackward& call, const Sizes& sizes, int64_t key_blocks)
       : call_(call),
         scale_(static_cast<T>(call.scale)),
-        softcap_{static_cast<T>(call.softcap), static_cast<T>(call.scale / call.softcap)},
+        softcap_(Softcap<T>::of(call)),
         exponent_scale_(static_cast<T>((call.softcap > 0 ? 1 : call.scale) * std::numbers::log2e)),
         sizes_(sizes),
         keys_(backward_scratch().keys, matmuls_.right_bytes(key_block, sizes.dim),
@@ -131,13 +131,16 @@ class Backward {
     });
   }
 
-  // Queries that see some key of a panel.
+  // Queries that see some key of a panel, and those after them in the last one's panel: dq reads
+  // complete panels.
   Span seeing(int64_t panel, const Cut& cut) const {
-    return {cut.mask.first_query(panel * width_, cut.queries), cut.queries};
+    const int64_t last_key = (panel + 1) * width_ - 1;
+    return {cut.mask.first_query(panel * width_, cut.queries),
+            std::min(round_up(cut.mask.first_beyond(last_key, cut.queries), width_), cut.queries)};
   }
   // Keys that some query of a panel sees.
-  int64_t seen(int64_t panel, const Cut& cut) const {
-    return cut.mask.keys_seen((panel + 1) * width_, cut.keys);
+  Span seen(int64_t panel, const Cut& cut) const {
+    return matmuls_.keys_of_panel(cut.mask, panel, cut.keys);
   }
 
   // Computes the tile's probabilities and the gradients of its scores as operands of matmuls.
@@ -161,7 +164,7 @@ class Backward {
       if (matmuls_.rounds()) {
         round_gradients(panel, cut, outputs);
       } else {
-        softmax_gradient(SoftmaxGradient<T>{.queries = cut.queries,
+        softmax_gradient(SoftmaxGradient<T>{.queries = part.rows.end,
                                             .width = width_,
                                             .mask = cut.mask.from(0, panel * width_),
                                             .scale = exponent_scale_,
@@ -206,7 +209,7 @@ class Backward {
   void round_gradients(int64_t panel, const Cut& cut, Outputs outputs) {
     if constexpr (std::is_same_v<T, float>) {
       const int64_t at = panel * width_, first = at * score_capacity_;
-      const Span queries = matmuls_.padded_k(seeing(panel, cut));
+      const Span rows = seeing(panel, cut), queries = matmuls_.padded_k(rows);
       bf16* of_queries = gradients_in_rows_
                              ? ds_rows_ + first
                              : static_cast<bf16*>(packed_ds_of_queries_) + at * width_;
@@ -219,7 +222,7 @@ class Backward {
                                 .ds = rounded_ds_ + first,
                                 .ds_of_queries = outputs.dq ? of_queries : nullptr,
                                 .query_panel = matmuls_.padded_columns(cut.keys) * width_};
-      softmax_gradient({.queries = cut.queries,
+      softmax_gradient({.queries = rows.end,
                         .width = width_,
                         .mask = cut.mask.from(0, at),
                         .scale = exponent_scale_,
@@ -249,7 +252,7 @@ class Backward {
     });
     matmuls_.multiply<T>(cut.queries, keys, ds_of_queries_, {dq_, capacity_, accumulate},
                          [&](int64_t panel) {
-                           return Part{{0, sizes_.dim}, {0, seen(panel, cut)}};
+                           return Part{{0, sizes_.dim}, seen(panel, cut)};
                          });
   }
 

@@ -16,7 +16,7 @@ class Forward {
  public:
   Forward(const AttentionForward& call, const Sizes& sizes)
       : call_(call),
-        softcap_{static_cast<T>(call.softcap), static_cast<T>(call.scale / call.softcap)},
+        softcap_(Softcap<T>::of(call)),
         scale_(static_cast<T>((call.softcap > 0 ? 1 : call.scale) * std::numbers::log2e)),
         sizes_(sizes),
         keys_(forward_scratch().keys, matmuls_.left_bytes(key_block, sizes.dim),
@@ -57,37 +57,38 @@ class Forward {
       return matmuls_.pack_left(tile_of(call_.v, batch_, kv_head_, key).columns(), dim,
                                 sizes_.block_keys(key), to);
     });
-    const auto seen = [&](int64_t panel) {
-      return Span{0, mask.keys_seen((panel + 1) * width_, keys)};
-    };
     // All steps of a panel follow one another while it is in the L1 cache.
     matmuls_.for_panels(count, [&](int64_t panel) {
       const int64_t at = panel * width_;
+      const Span seen = matmuls_.keys_of_panel(mask, panel, keys);
       T* const out = out_ + at * capacity_;
-      matmuls_.multiply_panel(panel, {seen(panel), {0, dim}}, left_keys, queries_, scores_, false);
-      const PackedTile p = softmax_panel(at, seen(panel), mask.from(at, 0));
+      matmuls_.multiply_panel(panel, {seen, {0, dim}}, left_keys, queries_, scores_, false);
+      const PackedTile p = softmax_panel(at, seen, mask.from(at, seen.begin));
       if (key > first_key_) scale_columns(dim, width_, correction_ + at, out);
-      matmuls_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out, key > first_key_);
+      matmuls_.multiply_panel(0, {{0, dim}, seen}, left_values, p, out, key > first_key_);
     });
   }
 
   // Turns the scores of the panel from query `at` on into probabilities, the next matmul's operand.
+  // `mask` counts from the first of `keys`.
   PackedTile softmax_panel(int64_t at, Span keys, Mask mask) {
-    if (call_.softcap > 0) cap_scores(softcap_, keys.end * width_, scores_);
-    if (mask.keys_before(width_ - 1, keys.end) > 0) hide_keys(mask, keys.end, width_, scores_);
-    const OnlineSoftmax<T> softmax{.keys = keys.end,
+    const int64_t count = keys.end - keys.begin;
+    T* const scores = scores_ + keys.begin * width_;
+    if (call_.softcap > 0) cap_scores(softcap_, count * width_, scores);
+    if (mask.keys_before(width_ - 1, count) > 0) hide_keys(mask, count, width_, scores);
+    const OnlineSoftmax<T> softmax{.keys = count,
                                    .width = width_,
                                    .mask = mask,
                                    .scale = scale_,
-                                   .scores = scores_,
+                                   .scores = scores,
                                    .maximum = maximum_ + at,
                                    .sum = sum_ + at,
                                    .correction = correction_ + at};
     if constexpr (std::is_same_v<T, float>) {
       if (matmuls_.rounds()) {
-        online_softmax(
-            softmax,
-            {.data = rounded_, .group = matmuls_.right_group(), .k = matmuls_.padded_k(keys).end});
+        online_softmax(softmax, {.data = rounded_ + keys.begin * width_,
+                                 .group = matmuls_.right_group(),
+                                 .k = matmuls_.padded_k(keys).end - keys.begin});
         return {rounded_, score_capacity_};
       }
     }

@@ -61,14 +61,15 @@ PackedTile TileMatmuls::pack_right(const OperandRows& source, int64_t columns, i
 
 // Transposes squares of a panel's width, one for each panel of the source. A width is a multiple of
 // the group of k, so squares follow one another without padding.
-void TileMatmuls::transpose_panel(const ResultPanels& panels, int64_t panel, int64_t k_end,
-                                  int64_t k, void* out) const {
+void TileMatmuls::transpose_panel(const ResultPanels& panels, int64_t panel, Span needed, int64_t k,
+                                  void* out) const {
   const int64_t square = nr_ * nr_ * element_bytes_;
   const int64_t from_panel = panels.capacity * nr_ * element_bytes_;
   const char* from = static_cast<const char*>(panels.data) + panel * square;
   char* to = static_cast<char*>(out) + panel * panel_bytes(nr_, k);
-  for (int64_t p = 0; p < k_end; p += nr_, from += from_panel, to += square) {
-    pack_right({from, panels.dtype, nr_, 1}, nr_, std::min(nr_, k - p), to);
+  for (int64_t j = needed.begin / nr_; j * nr_ < needed.end; ++j) {
+    pack_right({from + j * from_panel, panels.dtype, nr_, 1}, nr_, std::min(nr_, k - j * nr_),
+               to + j * square);
   }
 }
 

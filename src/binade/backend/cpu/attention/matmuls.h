@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "binade/backend/cpu/attention/softmax.h"
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/backend/cpu/gemm/pack.h"
 #include "binade/base/division.h"
@@ -84,12 +85,19 @@ class TileMatmuls {
   // The k that a matmul over `k` reads of a right operand: complete groups.
   Span padded_k(Span k) const { return {round_down(k.begin, group_), round_up(k.end, group_)}; }
 
+  // Of a tile's `keys`, those that some query of a panel sees; earlier ones complete a group of k.
+  // Other keys are not read: 0 times NaN would be NaN.
+  Span keys_of_panel(const Mask& mask, int64_t panel, int64_t keys) const {
+    const int64_t end = mask.keys_seen((panel + 1) * nr_, keys);
+    return {round_down(mask.keys_before(panel * nr_, end), group_), end};
+  }
+
   // The right operand whose k are the `columns` of `panels`, and whose columns are their first
-  // `rows` (complete panels of them are read). In panel j, k before k_end_of(j) are valid.
-  template <class KEndOf>
+  // `rows` (complete panels of them are read). Of panel j, the k in k_of(j) are needed.
+  template <class KOf>
   PackedTile transposed(const ResultPanels& panels, int64_t rows, int64_t columns, void* out,
-                        KEndOf k_end_of) const {
-    for (int64_t j = 0; j * nr_ < rows; ++j) transpose_panel(panels, j, k_end_of(j), columns, out);
+                        KOf k_of) const {
+    for (int64_t j = 0; j * nr_ < rows; ++j) transpose_panel(panels, j, k_of(j), columns, out);
     return {out, columns};
   }
 
@@ -122,7 +130,7 @@ class TileMatmuls {
   }
   void pack(const OperandRows& source, int64_t count, int64_t k, int64_t panel_rows, int group,
             void* out) const;
-  void transpose_panel(const ResultPanels& panels, int64_t panel, int64_t k_end, int64_t k,
+  void transpose_panel(const ResultPanels& panels, int64_t panel, Span needed, int64_t k,
                        void* out) const;
 
   const Kernel* kernel_;  // null for f64

@@ -14,7 +14,13 @@ namespace binade::backend::cpu::attention {
 // cap * tanh(factor * score), where factor is the scores' scale over the cap.
 template <class T>
 struct Softcap {
-  T cap, factor;
+  T cap = 0, factor = 0;
+
+  template <class Call>
+  static Softcap of(const Call& call) {
+    if (call.softcap == 0) return {};
+    return {static_cast<T>(call.softcap), static_cast<T>(call.scale / call.softcap)};
+  }
 };
 
 // Replaces `count` scores by their capped values.
