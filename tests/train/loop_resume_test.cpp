@@ -88,6 +88,20 @@ TEST(LoopResume, GoesOnWithTheCountOfSkippedSteps) {
   }
 }
 
+// The losses of a run of 4 steps and those after it is resumed at step 2.
+void expect_same_resumed(Config config) {
+  const fs::path folder = config.run.out;
+  run(config, Progress::Mode::quiet);
+  const std::vector<Record> expected = read_metrics(folder / "metrics.jsonl");
+  fs::remove_all(folder / "checkpoints/step-4");
+  config.run.resume = true;
+  run(config, Progress::Mode::quiet);
+  const std::vector<Record> resumed = read_metrics(folder / "metrics.jsonl");
+  ASSERT_EQ(resumed.size(), expected.size());
+  for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(resumed[i].loss, expected[i].loss) << i;
+  EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
+}
+
 // Scales, random rounding and the switch to bf16 continue where they stopped, in every recipe that
 // a CPU runs.
 TEST(LoopResume, EveryRecipeContinuesBitForBit) {
@@ -107,15 +121,7 @@ TEST(LoopResume, EveryRecipeContinuesBitForBit) {
     config.run.checkpoint_every = 2;
     config.data.source = folder.put("text.txt", small_text()).string();
     config.run.out = (folder / "run").string();
-    run(config, Progress::Mode::quiet);
-    const std::vector<Record> expected = read_metrics(folder / "run/metrics.jsonl");
-    fs::remove_all(folder / "run/checkpoints/step-4");
-    config.run.resume = true;
-    run(config, Progress::Mode::quiet);
-    const std::vector<Record> resumed = read_metrics(folder / "run/metrics.jsonl");
-    ASSERT_EQ(resumed.size(), expected.size());
-    for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(resumed[i].loss, expected[i].loss) << i;
-    EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
+    expect_same_resumed(config);
   }
 }
 
@@ -128,15 +134,8 @@ TEST(LoopResume, AMixtureContinuesBitForBit) {
   config.data.source = "3*" + folder.put("a.txt", small_text()).string() + ",1*" +
                        folder.put("b.txt", small_text() + small_text()).string();
   config.run.out = (folder / "run").string();
-  run(config, Progress::Mode::quiet);
-  const std::vector<Record> expected = read_metrics(folder / "run/metrics.jsonl");
-  fs::remove_all(folder / "run/checkpoints/step-4");
+  expect_same_resumed(config);
   config.run.resume = true;
-  run(config, Progress::Mode::quiet);
-  const std::vector<Record> resumed = read_metrics(folder / "run/metrics.jsonl");
-  ASSERT_EQ(resumed.size(), expected.size());
-  for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(resumed[i].loss, expected[i].loss) << i;
-  EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
   config.data.source.replace(0, 1, "2");
   EXPECT_THROW(run(config, Progress::Mode::quiet), Error);
 }

@@ -249,6 +249,25 @@ TEST(RunFolder, ARunKilledBeforeItsFirstCheckpointStartsOver) {
   EXPECT_EQ(run.error_of_run(run.resumed()), "");
 }
 
+TEST(RunFolder, KeepsTheArrangementWithTheRun) {
+  const FinishedRun run;
+  const Arrangement some{.activations = {.kept = 3, .lean = 2}, .peak = 7, .budget = 11};
+  {
+    RunFolder folder(run.resumed());
+    folder.note_arrangement(some);
+    folder.note_checkpoint(4);
+  }
+  EXPECT_EQ(read_run_file(run.path())->arrangement, some);
+  RunFolder(run.resumed()).note_checkpoint(4);
+  EXPECT_EQ(read_run_file(run.path())->arrangement, some);
+  {
+    RunFolder folder(run.resumed());
+    folder.note_arrangement(std::nullopt);
+    folder.note_checkpoint(4);
+  }
+  EXPECT_EQ(read_run_file(run.path())->arrangement, std::nullopt);
+}
+
 // Its checkpoints say what it said.
 TEST(RunFolder, WritesADamagedRunFileAnew) {
   const FinishedRun run;
@@ -259,6 +278,9 @@ TEST(RunFolder, WritesADamagedRunFileAnew) {
       {"", "unexpected end"},
       {"{\"format\":\"zip\"}", "binade-run"},
       {"{\"format\":\"binade-run\",\"version\":1,\"run\":7}", "a string"},
+      {"{\"format\":\"binade-run\",\"version\":1,\"run\":\"\",\"checkpoint\":-1,\"memory\":{"
+       "\"activations\":\"most\",\"forecast\":1,\"available\":1}}",
+       "what blocks keep"},
       {flipped, "checksum"}};
   for (const auto& [text, message] : table) {
     SCOPED_TRACE(text);
@@ -272,7 +294,7 @@ TEST(RunFolder, WritesADamagedRunFileAnew) {
     folder.note_checkpoint(4);
     EXPECT_NO_THROW(read_run_file(run.path()));
   }
-  EXPECT_EQ(testing::content_of(run.path() / "run.json.damaged-4"), flipped);
+  EXPECT_EQ(testing::content_of(run.path() / "run.json.damaged-5"), flipped);
 }
 
 // Undamaged, but of another version of Binade: nothing is passed over or renamed.

@@ -94,6 +94,7 @@ class Loop {
     memory::reset_peak(trainer_.device());
     companions_ = current_companions();
     if (folder_.resumed()) set_damaged_aside(folder_.path(), tokenizer_->model(), companions_);
+    folder_.note_arrangement(chosen_arrangement());
     folder_.put_in_place([this](const fs::path& name) {
       save_settings(name);
       folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
@@ -248,13 +249,19 @@ class Loop {
       note(fmt::format("examples: {} to train on and {} to validate on; the loss counts answers",
                        grouped(split_.train.documents()->size()),
                        grouped(split_.validation.documents()->size())));
-    if (!config_.train.activations) note(describe_memory());
+    if (const auto chosen = chosen_arrangement()) note(describe_memory(*chosen));
     note("run folder: " + folder_.path().string());
   }
 
-  std::string describe_memory() const {
-    std::string line = describe(trainer_.arrangement(), config_);
-    for (const std::string& saving : savings(trainer_.arrangement(), config_))
+  // None if the configuration has it.
+  std::optional<Arrangement> chosen_arrangement() const {
+    if (config_.train.activations) return {};
+    return trainer_.arrangement();
+  }
+
+  std::string describe_memory(const Arrangement& chosen) const {
+    std::string line = "memory of the run: " + describe(chosen, config_);
+    for (const std::string& saving : savings(chosen, config_, trainer_.ranks()))
       line += "; " + saving;
     return line;
   }

@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_file = ".lock";
-constexpr const char* run_file = "run.json";
 
 bool path_exists(const fs::path& path) {
   std::error_code ignored;  // creating the folder reports what is wrong
@@ -37,7 +36,7 @@ std::string host_and_process() {
 
 // The names of a run's files and folders. No link, no pipe and no device is accepted under them.
 constexpr const char* run_files[] = {
-    lock_file,        run_file,          "config.toml",           "metrics.jsonl",
+    lock_file,        run_file_name,     "config.toml",           "metrics.jsonl",
     "metrics.csv",    "doctor.txt",      "layers.jsonl",          "precision_plan.json",
     "summary.json",   "report.html",     "layers.html",           "baselines.html",
     "tokenizer.json", "tokenizer.model", "metrics.jsonl.damaged", "layers.jsonl.damaged"};
@@ -58,7 +57,7 @@ fs::path free_name() {
 
 // Whether there is anything that a run is resumed from.
 bool has_run(const io::Path& folder) {
-  return (folder / "config.toml").exists() || (folder / run_file).exists() ||
+  return (folder / "config.toml").exists() || (folder / run_file_name).exists() ||
          (folder / "metrics.jsonl").exists() ||
          !io::list_step_folders(folder / "checkpoints").empty();
 }
@@ -66,7 +65,7 @@ bool has_run(const io::Path& folder) {
 void check_unused(const io::Path& folder) {
   const auto checkpoints = list_checkpoints(folder / "checkpoints");
   std::string found;
-  if ((folder / "metrics.jsonl").exists() || (folder / run_file).exists()) {
+  if ((folder / "metrics.jsonl").exists() || (folder / run_file_name).exists()) {
     found = "one with a run in it";
   } else if (!checkpoints.empty()) {
     found = fmt::format("one with a run's checkpoint, {}",
@@ -227,13 +226,13 @@ void RunFolder::put_in_place(const std::function<void(const fs::path& name)>& sa
 
 void RunFolder::note_checkpoint(int64_t step) {
   run_.checkpoint = step;
-  io::AtomicFile file(path() / run_file, "train");
+  io::AtomicFile file(path() / run_file_name, "train");
   file.append(to_json(run_));
   file.commit();
 }
 
 bool RunFolder::is_ours() {
-  if (!(path() / run_file).exists()) return false;
+  if (!(path() / run_file_name).exists()) return false;
   if (lock_ && lock_->is_in(path())) return true;
   try {
     lock_.emplace(path());

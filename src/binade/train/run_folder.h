@@ -44,9 +44,8 @@ std::filesystem::path token_cache(const Config& config);
 std::optional<io::Checkpoint> check_run_folder(const Config& config);
 
 // The folder of a run that is being written: config.out, or the next free runs/N. run.json in it
-// holds the run's id, which its checkpoints repeat, and the step of its newest checkpoint. All is
-// written through the folder's handle, also if the folder is renamed meanwhile; links and the like
-// in it are refused.
+// holds what RunFile describes. All is written through the folder's handle, also if the folder is
+// renamed meanwhile; links and the like in it are refused.
 class RunFolder {
  public:
   // Locks the folder, removes the leftovers of killed writers, and gives what is damaged other
@@ -72,6 +71,8 @@ class RunFolder {
   // What the user should know about the checkpoints found; usually empty.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
+  // Records how the run uses its memory, with the next checkpoint.
+  void note_arrangement(const std::optional<Arrangement>& chosen) { run_.arrangement = chosen; }
   // Records that there is a complete checkpoint of this step; -1: none yet.
   void note_checkpoint(int64_t step);
   // Whether the folder is still there and this process's own. A lock that someone has removed is

@@ -14,8 +14,8 @@
 namespace binade::train {
 namespace {
 
-constexpr const char* run_file_name = "run.json";
 constexpr int64_t max_run_file = 1 << 16;
+constexpr int64_t largest_number = int64_t{1} << 60;
 
 bool has_logged_steps(const io::Path& folder) {
   bool found = false;
@@ -93,6 +93,15 @@ bool has_lost_checkpoints(const io::Path& folder, const RunStart& start, bool an
   return (!(folder / run_file_name).exists() || !start.damaged.empty()) && has_logged_steps(folder);
 }
 
+Arrangement arrangement_in(const json::Value& memory) {
+  const json::Value& text = memory.at("activations");
+  const auto activations = nn::parse_activations(text.string());
+  if (!activations) text.refuse("what blocks keep, such as \"keep = 8\"", text.describe());
+  return {.activations = *activations,
+          .peak = memory.at("forecast").integer(0, largest_number),
+          .budget = memory.at("available").integer(0, largest_number)};
+}
+
 }  // namespace
 
 std::string to_json(const RunFile& file) {
@@ -100,6 +109,10 @@ std::string to_json(const RunFile& file) {
   out.begin_object().key("format").value("binade-run").key("version").value(1);
   out.key("run").value(file.id).key("checkpoint").value(file.checkpoint);
   if (!file.command.empty()) out.key("command").value(visible(file.command));
+  if (const auto& chosen = file.arrangement) {
+    out.key("memory").begin_object().key("activations").value(nn::to_text(chosen->activations));
+    out.key("forecast").value(chosen->peak).key("available").value(chosen->budget).end_object();
+  }
   return io::with_checksum(out.end_object().text()) + "\n";
 }
 
@@ -113,9 +126,12 @@ std::optional<RunFile> read_run_file(const io::Path& folder) {
   if (root.at("format").string() != "binade-run")
     root.at("format").refuse("\"binade-run\"", root.at("format").describe());
   io::check_version(root.at("version"), text, path.string(), "train");
-  const json::Value* command = root.find("command");
-  return RunFile{root.at("run").string(), root.at("checkpoint").integer(-1, int64_t{1} << 60),
-                 command == nullptr ? "" : command->string()};
+  const json::Value *command = root.find("command"), *memory = root.find("memory");
+  return RunFile{
+      .id = root.at("run").string(),
+      .checkpoint = root.at("checkpoint").integer(-1, largest_number),
+      .command = command == nullptr ? "" : command->string(),
+      .arrangement = memory == nullptr ? std::nullopt : std::optional(arrangement_in(*memory))};
 }
 
 RunStart find_start(const io::Path& folder, const Config& config) {

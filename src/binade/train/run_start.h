@@ -6,14 +6,19 @@
 
 #include "binade/io/model_folder.h"
 #include "binade/train/config/config.h"
+#include "binade/train/memory/arrangement.h"
 
 namespace binade::train {
+
+inline constexpr const char* run_file_name = "run.json";
 
 // run.json of a run's folder.
 struct RunFile {
   std::string id;           // which the run's checkpoints repeat
   int64_t checkpoint = -1;  // step of the newest one; -1: none yet
   std::string command;      // that started the run; empty: unknown
+  // Chosen for the run when it was last started; none: the configuration has it.
+  std::optional<Arrangement> arrangement = {};
 };
 std::string to_json(const RunFile& file);
 // The run.json of a folder, if there is one. Fails if it is damaged.

@@ -44,6 +44,9 @@ TEST_F(Summary, TheReportComesOutTheSameFromTheFiles) {
   EXPECT_THAT(read.origin.date, HasSubstr(" UTC"));
   EXPECT_EQ(read.origin.version, version());
   EXPECT_THAT(read.origin.machine, HasSubstr("thread"));
+  ASSERT_TRUE(read.arrangement);
+  EXPECT_THAT(written, HasSubstr("<li>Memory <b>" + describe(*read.arrangement, read.config)));
+  EXPECT_THAT(written, HasSubstr("; all activations kept</b>"));
 }
 
 TEST_F(Summary, ARunWithoutASummaryIsForecast) {

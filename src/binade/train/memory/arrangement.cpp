@@ -77,9 +77,10 @@ int64_t budget_of(const Config& config, ranks::Communicator& ranks) {
   return smallest_of(static_cast<int64_t>(own), ranks);
 }
 
-[[noreturn]] void refuse(const Arrangement& least, const Config& config) {
+[[noreturn]] void refuse(const Arrangement& least, const Config& config,
+                         const ranks::Communicator& ranks) {
   std::string hint = "use a smaller batch or a smaller model";
-  for (const std::string& saving : savings(least, config)) hint += "; " + saving;
+  for (const std::string& saving : savings(least, config, ranks)) hint += "; " + saving;
   fail("train", {.argument = "--memory " + to_text(config.train.memory),
                  .expected = fmt::format("at least {}, with all activations computed again",
                                          bytes_text(least.peak)),
@@ -103,7 +104,7 @@ Arrangement arrange(const Config& config, const std::shared_ptr<ranks::Communica
   // Memory grows with the rung: halve what is between one that fits and one that does not.
   best = arranged(Ladder::bottom, budget);
   if (!best.fits()) {
-    if (config.train.memory.kind == MemoryBudget::Kind::bytes) refuse(best, config);
+    if (config.train.memory.kind == MemoryBudget::Kind::bytes) refuse(best, config, *ranks);
     return best;
   }
   for (int64_t good = Ladder::bottom, bad = ladder.top(); bad - good > 1;) {
@@ -127,20 +128,21 @@ std::string describe(const Arrangement& arrangement, const Config& config) {
                           : fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, what);
   }
   const bool mixed = std::max({whole, light, again}) < all;
-  return fmt::format("memory of the run: {}{}; {}{}", bytes_text(arrangement.peak),
+  return fmt::format("{}{}; {}{}", bytes_text(arrangement.peak),
                      arrangement.budget > 0 ? " of " + bytes_text(arrangement.budget) : "",
                      mixed ? fmt::format("activations of {} blocks: ", all) : "", parts);
 }
 
-std::vector<std::string> savings(const Arrangement& arrangement, const Config& config) {
+std::vector<std::string> savings(const Arrangement& arrangement, const Config& config,
+                                 const ranks::Communicator& ranks) {
   if (arrangement.activations == nn::Activations::keep()) return {};
+  const int64_t peak = run_peak(config, arrangement.activations, ranks);
   std::vector<std::string> offers;
   const auto offer = [&](const char* options, const std::function<void(Config&)>& change) {
     Config other = config;
     change(other);
-    const int64_t saved =
-        arrangement.peak - run_peak(other, arrangement.activations, *ranks::single());
-    if (saved > arrangement.peak / 100)
+    const int64_t saved = peak - run_peak(other, arrangement.activations, ranks);
+    if (saved > peak / 100)
       offers.push_back(fmt::format("{} would save {}", options, bytes_text(saved)));
   };
   const bool has_moments = config.train.optimizer == OptimizerKind::adamw ||

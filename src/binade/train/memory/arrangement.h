@@ -16,6 +16,7 @@ struct Arrangement {
   int64_t peak = 0;    // forecast of the run, bytes
   int64_t budget = 0;  // what it may take; 0: unknown
   bool fits() const { return budget == 0 || peak <= budget; }
+  bool operator==(const Arrangement&) const = default;
 };
 
 // The fastest arrangement whose forecast fits the configuration's memory, for every rank alike: as
@@ -24,11 +25,12 @@ struct Arrangement {
 Arrangement arrange(const Config& config,
                     const std::shared_ptr<ranks::Communicator>& ranks = ranks::single());
 
-// "memory of the run: 7.6 GB of 8.0 GB; activations of 12 blocks: 3 kept, 9 recomputed".
+// "7.6 GB of 8.0 GB; activations of 12 blocks: 3 kept, 9 recomputed".
 std::string describe(const Arrangement& arrangement, const Config& config);
 
-// Settings that take less memory and change the numerics, with what each saves: "--moments 8bit
-// would save 1.1 GB". For runs that cannot keep everything.
-std::vector<std::string> savings(const Arrangement& arrangement, const Config& config);
+// Settings that take less memory and change the numerics, with what each saves this rank:
+// "--moments 8bit would save 1.1 GB". For runs that cannot keep everything.
+std::vector<std::string> savings(const Arrangement& arrangement, const Config& config,
+                                 const ranks::Communicator& ranks = *ranks::single());
 
 }  // namespace binade::train

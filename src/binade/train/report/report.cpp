@@ -204,7 +204,8 @@ std::string run_facts(const RunSummary& run) {
                 {"Binade", run.origin.version},
                 {"on", run.origin.machine},
                 {"Command", run.origin.command},
-                {"Resumed by", run.origin.resumed_by}});
+                {"Resumed by", run.origin.resumed_by},
+                {"Memory", run.arrangement ? describe(*run.arrangement, run.config) : ""}});
 }
 
 }  // namespace

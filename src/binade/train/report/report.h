@@ -5,6 +5,7 @@
 #include "binade/ranks/step_clock.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/config/precision_plan.h"
+#include "binade/train/memory/arrangement.h"
 #include "binade/train/metrics.h"
 #include "binade/train/report/layer_history.h"
 
@@ -32,9 +33,10 @@ struct RunSummary {
   std::vector<Record> records = {};
   std::vector<std::string> warnings = {};  // about damaged files, which were left out
   memory::Statistics memory = {};
-  double full_speed = 0;       // tokens/s at the machine's matmul rate; 0: unknown
-  double bytes_per_token = 0;  // of the validation text; 0: unknown
-  std::string sample = {};     // generated text; may be empty
+  std::optional<Arrangement> arrangement = {};  // chosen for the run
+  double full_speed = 0;                        // tokens/s at the machine's matmul rate; 0: unknown
+  double bytes_per_token = 0;                   // of the validation text; 0: unknown
+  std::string sample = {};                      // generated text; may be empty
   Provenance origin = {};
   std::vector<ranks::RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};

@@ -11,6 +11,7 @@
 #include "binade/train/config/component_options.h"
 #include "binade/train/memory/forecast.h"
 #include "binade/train/resume_settings.h"
+#include "binade/train/run_start.h"
 
 namespace binade::train {
 namespace {
@@ -134,7 +135,7 @@ RunSummary read_run(const io::Path& given) {
   run.warnings = std::move(settings.warnings);
   read_logs(folder, run);
   const io::Path plan = folder / "precision_plan.json";
-  for (const io::Path& file : {plan, folder / file_name})
+  for (const io::Path& file : {plan, folder / file_name, folder / run_file_name})
     file.require(io::EntryKind::file, reader);  // a link is no damage
   if (run.config.precision.automatic && plan.exists())
     or_warn(run, [&] { run.moves = read_precision_plan(plan); });
@@ -145,6 +146,9 @@ RunSummary read_run(const io::Path& given) {
     run.baselines.push_back(read_run(baseline));
     run.baselines.back().name = precision;
   }
+  or_warn(run, [&] {
+    if (const auto file = read_run_file(folder)) run.arrangement = file->arrangement;
+  });
   run.bytes_per_token = trains_bytes(run.config) ? 1 : 0;
   if (!(folder / file_name).exists() ||
       !or_warn(run, [&] { read_summary(folder / file_name, run); })) {
