@@ -14,11 +14,13 @@ template <class T, class F>
 void for_each_element(const Tensor& x, F f) {
   Shape index = Shape::filled(x.rank(), 0);
   T* data = static_cast<T*>(x.raw_data());
-  for (int64_t left = x.numel(); left > 0; --left) {
+  const int last = x.rank() - 1;
+  const int64_t row = last < 0 ? 1 : x.shape()[last], step = last < 0 ? 1 : x.strides()[last];
+  for (int64_t left = x.numel(); left > 0; left -= row) {
     int64_t at = 0;
-    for (int axis = 0; axis < x.rank(); ++axis) at += index[axis] * x.strides()[axis];
-    f(data[at]);
-    for (int axis = x.rank() - 1; axis >= 0; --axis) {
+    for (int axis = 0; axis < last; ++axis) at += index[axis] * x.strides()[axis];
+    for (int64_t i = 0; i < row; ++i) f(data[at + i * step]);
+    for (int axis = last - 1; axis >= 0; --axis) {
       if (++index[axis] < x.shape()[axis]) break;
       index[axis] = 0;
     }

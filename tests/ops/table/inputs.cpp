@@ -1,7 +1,9 @@
 #include "ops/table/inputs.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "binade/backend/transfer.h"
 #include "binade/base/random.h"
@@ -120,11 +122,16 @@ std::vector<Tensor> make_all(const Case& test, const std::vector<std::vector<dou
   return tensors;
 }
 
-std::vector<double> draw_gradient(Op op, const Case& test, size_t output, int64_t count) {
-  std::vector<double> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = 2 * static_cast<double>(random::uniform(seed_of(op, test), 1000 + output, i)) - 1;
-  }
+const std::vector<double>& draw_gradient(Op op, const Case& test, size_t output, int64_t count) {
+  thread_local std::map<size_t, std::vector<double>> outputs;  // as in draw_inputs()
+  thread_local uint64_t last_seed = 0;
+  const uint64_t seed = seed_of(op, test);
+  if (std::exchange(last_seed, seed) != seed) outputs.clear();
+  std::vector<double>& values = outputs[output];
+  if (values.size() == static_cast<size_t>(count)) return values;
+  values.resize(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = 2 * static_cast<double>(random::uniform(seed, 1000 + output, i)) - 1;
   return values;
 }
 

@@ -31,6 +31,6 @@ std::vector<Tensor> make_all(const Case& test, const std::vector<std::vector<dou
                              DType dtype, Layout layout, Device device = Device::cpu());
 
 // Numbers in [-1, 1) for upstream gradients.
-std::vector<double> draw_gradient(Op op, const Case& test, size_t output, int64_t count);
+const std::vector<double>& draw_gradient(Op op, const Case& test, size_t output, int64_t count);
 
 }  // namespace binade::optable
