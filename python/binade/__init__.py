@@ -13,12 +13,16 @@ from . import _binade
 from ._binade import *  # noqa: F403  every public name of the compiled module
 from ._binade import __version__  # noqa: F401
 from ._creation import (  # noqa: F401
-    arange, asarray, as_tensor, empty, from_dlpack, from_numpy, manual_seed, ones, rand, randn,
-    tensor, zeros)
+    arange, asarray, as_tensor, empty, empty_like, from_dlpack, from_numpy, full, full_like,
+    manual_seed, ones, ones_like, rand, rand_like, randn, randn_like, randperm, tensor, zeros,
+    zeros_like)
 from ._dtypes import (  # noqa: F401
     bfloat16, double, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int32, int64,
     long, uint8)
-from ._functions import allclose, checkpoint, clone, einsum, equal  # noqa: F401
+from ._functions import (  # noqa: F401
+    allclose, broadcast_to, checkpoint, clone, concat, concatenate, count_nonzero, einsum, equal,
+    floor_divide, hstack, index_add, isclose, movedim, nansum, narrow, nonzero, ravel,
+    scatter, scatter_add, swapaxes, take, take_along_dim, tile, vstack, where)
 from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
 from .quantization import Quantization, quantize  # noqa: F401

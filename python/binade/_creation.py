@@ -53,6 +53,11 @@ def tensor(data, dtype=None, device="cpu", requires_grad=False):
     return new
 
 
+def _operand(array):
+    """What an array or a number of NumPy is beside a tensor: a copy of it, or a Python number."""
+    return array.item() if isinstance(array, numpy.generic) else tensor(array)
+
+
 def _dtype_of(array, op):
     try:
         return _binade.dtype(array.dtype)
@@ -159,6 +164,52 @@ zeros = _creator("zeros")
 ones = _creator("ones")
 randn = _creator("randn")
 rand = _creator("rand")
+
+
+def full(size, fill_value, dtype=None, device="cpu", requires_grad=False):
+    """A tensor of one value; without a dtype the value decides: bool, i64 or f32.
+
+    >>> import binade as bn
+    >>> bn.full((2,), 7)
+    tensor([7, 7], dtype=i64)
+    """
+    if dtype is None:
+        kinds = ((bool, "bool"), (int, _binade.i64), (object, _binade.f32))
+        dtype = next(dtype for kind, dtype in kinds if isinstance(fill_value, kind))
+    new = _binade.full(size, fill_value, dtype, device)
+    if requires_grad:
+        new.requires_grad = True
+    return new
+
+
+def _like(create):
+    def like(input, *, dtype=None, device=None, requires_grad=False):
+        return create(input.shape, dtype=dtype or input.dtype, device=device or input.device,
+                      requires_grad=requires_grad)
+
+    like.__name__ = like.__qualname__ = create.__name__ + "_like"
+    like.__doc__ = f"{create.__name__}() of input's shape, dtype and device."
+    return like
+
+
+zeros_like, ones_like, empty_like = _like(zeros), _like(ones), _like(empty)
+rand_like, randn_like = _like(rand), _like(randn)
+
+
+def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False):
+    """One value in input's shape, dtype and device."""
+    return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
+
+
+def randperm(n, *, seed=None, device="cpu"):
+    """The numbers 0 ... n - 1 in random order: a function of `seed`, or of manual_seed and the
+    number of draws.
+
+    >>> import binade as bn
+    >>> bn.randperm(4).sort().values
+    tensor([0, 1, 2, 3], dtype=i64)
+    """
+    return rand(n, seed=seed, dtype=_binade.f64).argsort().to(device)
 
 
 def arange(start, end=None, step=1, dtype=None, device="cpu"):

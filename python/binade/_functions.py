@@ -1,6 +1,10 @@
-"""Functions that take their operands as separate arguments."""
+"""Functions that are made of the engine's ops: other spellings, and forms with fewer arguments."""
+
+import builtins
 
 from . import _binade
+from ._binade import Tensor
+from ._entries import last_of_each, put
 
 
 def einsum(equation, *operands):
@@ -45,11 +49,195 @@ def equal(input, other):
     return bool((input == other).to(_binade.i32).sum().item() == input.numel())
 
 
-def allclose(input, other, rtol=1e-5, atol=1e-8):
-    """Whether |input - other| <= atol + rtol * |other| for all elements.
+def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether |input - other| <= atol + rtol * |other|, by element; equal infinities are close.
+
+    >>> import binade as bn
+    >>> bn.isclose(bn.tensor([1.0, 2.0]), bn.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    near = (input - other).abs() <= other.abs() * rtol + atol
+    close = (near & other.isfinite()) | (input == other)
+    return close | (input.isnan() & other.isnan()) if equal_nan else close
+
+
+def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether isclose() holds for all elements.
 
     >>> import binade as bn
     >>> bn.allclose(bn.ones(2), bn.ones(2) + 1e-6)
     True
     """
-    return bool(((input - other).abs() <= other.abs() * rtol + atol).all().item())
+    return builtins.bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+def _beside(number, tensor):
+    """A number as a tensor that does not change the type of the other operand."""
+    dtype = tensor.dtype if tensor is not None and tensor.dtype.is_floating_point else None
+    from ._creation import full
+    return full((), number, dtype=dtype, device="cpu" if tensor is None else tensor.device)
+
+
+def where(condition, input=None, other=None):
+    """`input` where the condition holds, else `other`, either a tensor or a number; without them,
+    the indices of the true elements, one tensor per axis.
+
+    >>> import binade as bn
+    >>> x = bn.tensor([-1.0, 2.0])
+    >>> bn.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    given = [x if isinstance(x, Tensor) else None for x in (input, other)]
+    anchor = given[0] if given[0] is not None else given[1]
+    input, other = (x if isinstance(x, Tensor) else _beside(x, anchor) for x in (input, other))
+    return _binade._where(condition, input, other)
+
+
+_nonzero = _binade.nonzero
+
+
+def nonzero(input, *, as_tuple=False):
+    """The indices of elements that are not zero, [count, rank]; `as_tuple`: one tensor per axis."""
+    places = _nonzero(input)
+    return tuple(places.select(1, axis) for axis in range(input.ndim)) if as_tuple else places
+
+
+def _axis_of(input, dim):
+    if not -input.ndim <= dim < builtins.max(input.ndim, 1):
+        raise IndexError(f"axis {dim} is out of range for a tensor with {input.ndim} axes")
+    return dim % builtins.max(input.ndim, 1)
+
+
+def _scatter_rows(input, dim, index):
+    """The index of scatter() as places in the flattened input."""
+    if index.numel() and not 0 <= index.amin().item() <= index.amax().item() < input.shape[dim]:
+        _binade._fail("scatter", argument="index",
+                      expected=f"indices of an axis of size {input.shape[dim]}",
+                      found=f"{index.amin().item()} to {index.amax().item()}")
+    from ._creation import arange
+    rows = 0
+    for axis, size in enumerate(input.shape):
+        along = index
+        if axis != dim:
+            sizes = [1] * input.ndim
+            sizes[axis] = index.shape[axis]
+            along = arange(index.shape[axis], device=str(index.device)).reshape(sizes)
+        rows = rows * size + along
+    return rows.reshape(-1)
+
+
+def scatter(input, dim, index, src=None, *, value=None):
+    """input with src's elements, or a number, at the indices along an axis; of those with one index
+    the last stays.
+
+    >>> import binade as bn
+    >>> bn.zeros(2, 3).scatter(1, bn.tensor([[2], [0]]), 1.0)
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    source = value if src is None else src
+    if not isinstance(source, Tensor):
+        source = _beside(source, input).to(input.dtype).expand(index.shape)
+    dim = _axis_of(input, dim)
+    for axis in range(input.ndim):
+        source = source.slice(axis, 0, index.shape[axis])
+    rows, values = last_of_each(_scatter_rows(input, dim, index), source.reshape(-1))
+    return put(input.reshape(-1), rows, values).reshape(input.shape)
+
+
+_scatter_add = _binade.scatter_add
+
+
+def scatter_add(input, dim, index, source):
+    """input with source's elements added at the indices along an axis."""
+    for axis in range(index.ndim):
+        source = source.slice(axis, 0, index.shape[axis])
+    return _scatter_add(input, dim, index, source)
+
+
+def index_add(input, dim, index, source):
+    """input with the slices of `source` added at the indices along an axis."""
+    dim = _axis_of(input, dim)
+    sizes = [1] * source.ndim
+    sizes[dim] = index.numel()
+    return _scatter_add(input, dim, index.reshape(sizes).expand(source.shape).contiguous(), source)
+
+
+def take(input, index):
+    """The elements at places of the flattened input."""
+    return input.reshape(-1)[index]
+
+
+def take_along_dim(input, indices, dim):
+    """input.gather(dim, indices)."""
+    return input.gather(dim, indices)
+
+
+def count_nonzero(input, dim=None):
+    """The number of elements that are not zero, i64."""
+    return (input != 0).sum(dim)
+
+
+def nansum(input, dim=None, keepdim=False):
+    """The sum of the elements that are not NaN."""
+    return where(input.isnan(), 0.0, input).sum(dim, keepdim)
+
+
+def floor_divide(input, other):
+    """floor(input / other): Python's //."""
+    return input // other
+
+
+def swapaxes(input, axis0, axis1):
+    """transpose() under NumPy's name."""
+    return input.transpose(axis0, axis1)
+
+
+def movedim(input, source, destination):
+    """An axis moved to another place; the others keep their order."""
+    axes = list(range(input.ndim))
+    axes.insert(_axis_of(input, destination), axes.pop(_axis_of(input, source)))
+    return input.permute(axes)
+
+
+def tile(input, dims):
+    """repeat() that takes fewer repetitions than there are axes."""
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return input.repeat((1,) * (input.ndim - len(dims)) + dims)
+
+
+def ravel(input):
+    """All elements in one axis."""
+    return input.reshape(-1)
+
+
+def broadcast_to(input, size):
+    """expand() under NumPy's name."""
+    return input.expand(size)
+
+
+def narrow(input, dim, start, length):
+    """Elements start ... start + length - 1 of an axis, without a copy."""
+    return input.slice(dim, start, start + length)
+
+
+def hstack(tensors):
+    """Joins tensors along their second axis; lines along their only one."""
+    return _binade.cat(list(tensors), 0 if tensors[0].ndim == 1 else 1)
+
+
+def vstack(tensors):
+    """Joins tensors along their first axis; lines become rows."""
+    return _binade.cat([t.unsqueeze(0) if t.ndim == 1 else t for t in tensors], 0)
+
+
+concat = concatenate = _binade.cat
+
+# Functions of one tensor that are methods, too.
+METHODS = {f.__name__: f for f in (
+    where, nonzero, scatter, scatter_add, index_add, take, take_along_dim, count_nonzero,
+    nansum, floor_divide, swapaxes, movedim, tile, ravel, broadcast_to, narrow, isclose,
+    allclose, equal)}
+del METHODS["where"]

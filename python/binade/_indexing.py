@@ -1,60 +1,58 @@
-"""x[...] with numbers, slices, None, Ellipsis, and one index or mask tensor."""
+"""x[...] as NumPy and PyTorch define it.
+
+Numbers, slices, None and Ellipsis give views. Index arrays (tensors, arrays, lists; masks stand for
+the places at which they hold) are broadcast together and select one element per place: a copy.
+"""
 
 import numpy
 
 from . import _binade
 from ._binade import Tensor
+from ._entries import last_of_each, put, select
+from ._in_place import check_writable, is_recorded
 
 _BOOL = getattr(_binade, "bool")
+_INTEGERS = (_binade.i64, _binade.i32)
 
 
 def _as_index(item):
-    """Lists and arrays as index tensors."""
+    """Lists and arrays as index tensors; other items as they are."""
+    if isinstance(item, numpy.bool_):
+        return bool(item)
     if not isinstance(item, (list, numpy.ndarray)):
         return item
     array = numpy.asarray(item)
+    if array.size == 0 and isinstance(item, list):
+        array = array.astype(numpy.int64)
     if array.dtype == numpy.bool_:
         return _binade._tensor(array.astype(float).ravel().tolist(), array.shape, _BOOL, "cpu")
-    return _binade._integers(array.astype(int).ravel().tolist(), array.shape, "cpu")
+    if array.dtype.kind not in "iu":
+        raise IndexError(f"an index array has integers or truth values, not {array.dtype}")
+    return _binade._integers(array.astype(numpy.int64).ravel().tolist(), array.shape, "cpu")
+
+
+def _is_mask(item):
+    return isinstance(item, Tensor) and item.dtype == _BOOL
 
 
 def _axes_of(item):
-    if item is None or item is Ellipsis:
+    if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
-    return item.ndim if isinstance(item, Tensor) and item.dtype == _BOOL else 1
+    return item.ndim if _is_mask(item) else 1
 
 
 def _expanded(x, index):
-    """The index as a list with one entry per axis, Ellipsis replaced by slices."""
+    """The index as a list that covers every axis, Ellipsis replaced by slices."""
     items = [_as_index(i) for i in (index if isinstance(index, tuple) else (index,))]
     used = sum(_axes_of(i) for i in items)
     if used > x.ndim:
         raise IndexError(f"too many indices: {used} for a tensor with {x.ndim} axes")
     rest = [slice(None)] * (x.ndim - used)
-    for place, item in enumerate(items):
-        if item is Ellipsis:
-            return items[:place] + rest + items[place + 1:]
-    return items + rest
-
-
-def _positions(mask):
-    """Indices of the true elements of a mask, counted in row-major order."""
-    return numpy.flatnonzero(mask.cpu().numpy()).tolist()
-
-
-def _take(x, axis, item):
-    """x with the axes that an index tensor covers replaced by what it selects."""
-    if item.dtype == _BOOL:
-        shape = x.shape
-        covered = shape[axis:axis + item.ndim]
-        if covered != item.shape:
-            raise IndexError(f"a mask of shape {list(item.shape)} for axes of {list(covered)}")
-        x = x.reshape(shape[:axis] + (item.numel(),) + shape[axis + item.ndim:])
-        places = _positions(item)
-        return x.index_select(axis, _binade._integers(places, (len(places),), x.device)), 1
-    shape = x.shape[:axis] + item.shape + x.shape[axis + 1:]
-    flat = _binade.where(item < 0, item + x.shape[axis], item).reshape((item.numel(),))
-    return x.index_select(axis, flat).reshape(shape), item.ndim
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index has at most one Ellipsis")
+    place = dots[0] if dots else len(items)
+    return items[:place] + rest + items[place + 1:]
 
 
 def _number(x, axis, item):
@@ -65,58 +63,192 @@ def _number(x, axis, item):
     return x.select(axis, place + size if place < 0 else place)
 
 
-def get_item(self, index):
-    """x[index]: a view for numbers, slices, None and Ellipsis; a copy for index tensors."""
-    x, axis = self, 0
-    for item in _expanded(self, index):
+def _slice(x, axis, item):
+    start, stop, step = item.indices(x.shape[axis])
+    if step < 0:
+        raise ValueError(f"expected a step above 0, found {step}: use x.flip({axis})")
+    if (start, stop, step) == (0, x.shape[axis], 1):
+        return x
+    return x.slice(axis, start, max(start, stop), step)
+
+
+def _truth(x, axis, item):
+    """True adds an axis of size 1, False one of size 0."""
+    x = x.unsqueeze(axis)
+    return x if item else x.slice(axis, 0, 0)
+
+
+def _mask_places(x, axis, mask):
+    covered = x.shape[axis:axis + mask.ndim]
+    if covered != mask.shape:
+        raise IndexError(f"a mask of shape {list(mask.shape)} for axes of {list(covered)}")
+    places = mask.nonzero()
+    return [places.select(1, i) for i in range(mask.ndim)]
+
+
+def _wrapped(item, size):
+    """Indices with negative ones counted from the end; refuses those out of range."""
+    if item.dtype not in _INTEGERS:
+        raise IndexError(f"an index tensor has i64, i32 or bool, not {item.dtype.name}")
+    if item.numel() == 0:
+        return item.long()
+    low, high = item.amin().item(), item.amax().item()
+    if low < -size or high >= size:
+        worst = low if low < -size else high
+        raise IndexError(f"index {worst} is out of range for an axis of size {size}")
+    return _binade._where(item < 0, item + size, item).long() if low < 0 else item.long()
+
+
+class _Selection:
+    """An index applied to a tensor: a view, and index tensors for some of its axes."""
+
+    def __init__(self, x, index):
+        self.view, self.axes, self.places = x, [], []
+        # For each item that selects: its axis in the view, and whether it is an index array.
+        self._runs, self._truths = [], 0
+        axis = 0
+        for item in _expanded(x, index):
+            axis = self._apply(axis, item)
+        if self._truths and self.places:
+            raise IndexError("True and False do not stand beside index arrays: use None")
+        if self.places:
+            self._broadcast()
+            self._check_order()
+
+    def _apply(self, axis, item):
+        """Applies an item at an axis of the view; returns the axis of the next one."""
         if item is None:
-            x = x.unsqueeze(axis)
-            axis += 1
+            self.view = self.view.unsqueeze(axis)
+        elif isinstance(item, bool):
+            self.view, self._truths = _truth(self.view, axis, item), self._truths + 1
         elif isinstance(item, slice):
-            start, stop, step = item.indices(x.shape[axis])
-            if step < 0:
-                raise IndexError("slices with a negative step are not supported")
-            if (start, stop, step) != (0, x.shape[axis], 1):
-                x = x.slice(axis, start, max(start, stop), step)
-            axis += 1
+            self.view = _slice(self.view, axis, item)
         elif isinstance(item, Tensor) and (item.ndim > 0 or item.dtype == _BOOL):
-            x, axes = _take(x, axis, item)
-            axis += axes
+            return self._add_places(axis, item)
         elif hasattr(item, "__index__"):
-            x = _number(x, axis, item)
+            self.view = _number(self.view, axis, item)
+            self._runs.append((axis, False))
+            return axis
         else:
             raise TypeError(f"an index is a number, a slice, None, ... or a tensor, not {item!r}")
-    return x
+        return axis + 1
+
+    def _add_places(self, axis, item):
+        found = _mask_places(self.view, axis, item) if _is_mask(item) else [item]
+        for offset, places in enumerate(found):
+            self.axes.append(axis + offset)
+            self.places.append(_wrapped(places, self.view.shape[axis + offset]))
+            self._runs.append((axis + offset, True))
+        return axis + len(found)
+
+    def _broadcast(self):
+        try:
+            shape = numpy.broadcast_shapes(*(p.shape for p in self.places))
+        except ValueError:
+            raise IndexError("index arrays of shapes that do not broadcast: "
+                             + ", ".join(str(list(p.shape)) for p in self.places)) from None
+        self.shape = tuple(shape)
+        self.places = [p.expand(self.shape).to(self.view.device) for p in self.places]
+
+    def _is_adjacent(self):
+        return self.axes == list(range(self.axes[0], self.axes[0] + len(self.axes)))
+
+    def _check_order(self):
+        """NumPy counts a number beside index arrays as one of them, PyTorch does not. Where that
+        moves the selected axes, both readings are refused."""
+        steps = [(a, array) for a, array in self._runs]
+        joined = all(b == a + int(array) for (a, array), (b, _) in zip(steps, steps[1:]))
+        if joined or not any(not array for _, array in steps):
+            return
+        if self._is_adjacent() and self.axes[0] != 0:
+            raise IndexError("a number and an index array with a slice between them: NumPy and "
+                             "PyTorch order the result differently; write x[number][...]")
+
+    @property
+    def target(self):
+        """Where the selected axes begin in the result."""
+        return self.axes[0] if self._is_adjacent() else 0
+
+    def order(self):
+        """The view's axes with the indexed ones next to each other, at `target`."""
+        rest = [a for a in range(self.view.ndim) if a not in self.axes]
+        return rest[:self.target] + self.axes + rest[self.target:]
+
+    def rows(self):
+        """The places as indices into the indexed axes flattened."""
+        flat = self.places[0]
+        for axis, places in zip(self.axes[1:], self.places[1:]):
+            flat = flat * self.view.shape[axis] + places
+        return flat.reshape((flat.numel(),))
+
+    def flattened(self):
+        """The view with the indexed axes merged into one at `target`."""
+        moved = self.view.permute(self.order())
+        sizes, count = moved.shape, len(self.axes)
+        merged = int(numpy.prod(sizes[self.target:self.target + count]))
+        return moved.reshape(sizes[:self.target] + (merged,) + sizes[self.target + count:])
+
+    def result_shape(self):
+        rest = [s for a, s in enumerate(self.view.shape) if a not in self.axes]
+        return (*rest[:self.target], *self.shape, *rest[self.target:])
+
+
+def get_item(self, index):
+    """x[index]: a view for numbers, slices, None and Ellipsis; a copy for index arrays."""
+    selection = _Selection(self, index)
+    if not selection.places:
+        return selection.view
+    selected = select(selection.flattened(), selection.target, selection.rows())
+    return selected.reshape(selection.result_shape())
+
+
+def _broadcast_value(value, shape):
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = value.select(0, 0)
+    try:
+        return value.expand(shape)
+    except _binade.Error:
+        raise ValueError(f"expected a value that broadcasts to {list(shape)}, "
+                         f"found {list(value.shape)}") from None
+
+
+def _write_places(selection, value):
+    """Writes to the places that index arrays select."""
+    target, count = selection.target, len(selection.shape)
+    value = _broadcast_value(value, selection.result_shape())
+    # The selected axes first, as rows.
+    rest = [a for a in range(value.ndim) if not target <= a < target + count]
+    values = value.permute([*range(target, target + count), *rest])
+    flat = selection.flattened()
+    axes_order = [target] + [a for a in range(flat.ndim) if a != target]
+    by_row = flat.permute(axes_order)
+    rows, values = last_of_each(
+        selection.rows(), values.reshape((selection.rows().numel(),) + by_row.shape[1:]))
+    if rows.numel() == 0:
+        return
+    written = put(by_row.contiguous(), rows, values.contiguous())
+    back = written.permute([axes_order.index(a) for a in range(flat.ndim)])
+    moved = selection.view.permute(selection.order())
+    moved.copy_(back.reshape(moved.shape))
 
 
 def set_item(self, index, value):
     """x[index] = value in place."""
-    if self.requires_grad and _binade.is_grad_enabled():
-        _binade._fail("x[...] =", argument="self",
-                      expected="a tensor without a gradient, or binade.no_grad()",
-                      found="one that requires a gradient")
+    check_writable("x[...] =", self)
     if not isinstance(value, Tensor):
         from ._creation import tensor
-        value = tensor(value, dtype=self.dtype, device=self.device)
-    elif value.requires_grad and _binade.is_grad_enabled():
-        _binade._fail("x[...] =", argument="value",
-                      expected="a tensor without a gradient, or binade.no_grad()",
+        value = tensor(value).to(self.dtype).to(self.device)
+    if is_recorded(self, value):
+        _binade._fail("x[...] =", argument="self and value",
+                      expected="tensors without a gradient, or binade.no_grad()",
                       found="one that requires a gradient",
                       hint="join results by stack() or cat(), or write value.detach()")
-    target = self.detach()
-    items = _expanded(self, index)
-    tensors = [i for i in items if isinstance(i, Tensor) and (i.ndim > 0 or i.dtype == _BOOL)]
-    if not tensors:
-        get_item(target, index).copy_(value)
-    elif items[0] is tensors[0] and tensors[0].dtype == _BOOL and value.ndim == 0:
-        mask = tensors[0].reshape(tensors[0].shape + (1,) * (self.ndim - tensors[0].ndim))
-        target.copy_(_binade.where(mask, value.to(self.dtype), target))
-    elif items[0] is tensors[0] and len(tensors) == 1 and tensors[0].ndim == 1:
-        rows = tensors[0]
-        if rows.dtype == _BOOL:
-            places = _positions(rows)
-            rows = _binade._integers(places, (len(places),), self.device)
-        values = value.to(self.dtype).expand((rows.numel(),) + self.shape[1:]).contiguous()
-        target.copy_(_binade.index_put(target, rows, values))
-    else:
-        raise IndexError("only x[mask] = number and x[rows] = values are supported for tensors")
+    value = value.detach().to(self.dtype)
+    if _binade._share_memory(self, value):
+        value = value.clone()
+    with _binade._no_grad():
+        selection = _Selection(self.detach(), index)
+        if selection.places:
+            _write_places(selection, value)
+        else:
+            selection.view.copy_(_broadcast_value(value, selection.view.shape))

@@ -5,6 +5,8 @@ import numpy
 from . import _binade
 from ._binade import Tensor
 from ._dtypes import memory_type, numpy_layout
+from . import _creation, _functions, _in_place
+from ._hooks import register_hook
 from ._indexing import get_item, set_item
 
 # The objects that `bool`, `float` and `int` name in methods below.
@@ -53,7 +55,8 @@ def to_numpy(self):
 
 
 def _array(self, dtype=None, copy=None):
-    array = to_numpy(self.detach().cpu())
+    _require_no_grad(self, "numpy")
+    array = to_numpy(self.cpu())
     if dtype is not None and array.dtype != dtype:
         return array.astype(dtype)
     return array.copy() if copy else array
@@ -136,6 +139,54 @@ def _sizes(name):
     return method
 
 
+def _view(self, *sizes):
+    """The same memory in another shape; refused where it would need a copy."""
+    new = self.reshape(*sizes)
+    if self.numel() and not _binade._share_memory(self, new):
+        _binade._fail("view", argument="self", expected="memory that can be viewed in the new shape",
+                      found=f"strides {list(self.stride())}", hint="use x.reshape(...), which copies")
+    return new
+
+
+def _expand(self, *sizes):
+    """Axes of size 1 repeated without a copy; -1 keeps a size."""
+    sizes = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    missing = len(sizes) - self.ndim
+    kept = [self.shape[a - missing] if size == -1 and a >= missing else size
+            for a, size in enumerate(sizes)]
+    return _native_expand(self, tuple(kept))
+
+
+_native_expand = Tensor.expand
+
+
+def _set_data(self, value):
+    """Writes values past autograd, as PyTorch's setter does."""
+    if value.shape != self.shape or value.dtype != self.dtype:
+        _binade._fail("data", argument="value", expected=f"{list(self.shape)} {self.dtype.name}",
+                      found=f"{list(value.shape)} {value.dtype.name}")
+    self.detach().copy_(value.detach())
+
+
+def _creator(name):
+    def create(self, *args, dtype=None, device=None, requires_grad=False):
+        return getattr(_creation, name)(*args, dtype=dtype or self.dtype,
+                                        device=device or self.device, requires_grad=requires_grad)
+
+    create.__name__ = create.__qualname__ = "new_" + name
+    create.__doc__ = f"{name}() of this tensor's dtype and device."
+    return create
+
+
+def _drawn(name):
+    def draw(self, *args, **kwargs):
+        _in_place.check_writable(name, self)
+        from .nn import init
+        return getattr(init, name)(self, *args, **kwargs)
+
+    return draw
+
+
 def _length(self):
     if self.ndim == 0:
         raise TypeError("a tensor without axes has no len()")
@@ -147,6 +198,18 @@ def _iterate(self):
         yield self.select(0, i)
 
 
+def _floor_divide(self, other):
+    """The largest whole number not above the quotient, found from the remainder: the quotient
+    itself may round up to the next one."""
+    rest = self % other
+    return NotImplemented if rest is NotImplemented else ((self - rest) / other).round()
+
+
+def _reflected_floor_divide(self, other):
+    return _floor_divide(_functions._beside(other, self) if not hasattr(other, "__array_interface__")
+                         else _creation.tensor(other), self)
+
+
 def _truth(self):
     if self.numel() != 1:
         raise ValueError("the truth value of a tensor with several elements is ambiguous")
@@ -156,18 +219,6 @@ def _truth(self):
 def _format(self, spec):
     """A tensor of one element as its number."""
     return format(self.item(), spec) if spec and self.numel() == 1 else object.__format__(self, spec)
-
-
-def _in_place(function):
-    def method(self, other):
-        if self.requires_grad and _binade.is_grad_enabled():
-            _binade._fail(function.__name__ + "_", argument="self",
-                          expected="a tensor without a gradient, or binade.no_grad()",
-                          found="one that requires a gradient")
-        return self.copy_(function(self.detach(), other))
-
-    method.__doc__ = "The same in place."
-    return method
 
 
 def _install():
@@ -184,26 +235,39 @@ def _install():
         "bool": _converter(_bool), "cpu": lambda self: self._to("cpu"),
         "cuda": lambda self, device="cuda": self._to(device),
         "type_as": lambda self, other: self._to(other.dtype),
-        "mul_": _in_place(_binade.mul), "sub_": _in_place(_binade.sub),
-        "div_": _in_place(_binade.div),
         "t": lambda self: self.transpose(0, 1) if self.ndim == 2 else self,
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "__deepcopy__": lambda self, memo: memo.setdefault(id(self), _deep_copy(self)),
         "__reduce__": _reduce,
+        # NumPy's operators leave those with a tensor to the tensor.
+        "__array_ufunc__": None, "__array_priority__": 1000,
+        "__pos__": lambda self: self, "__floordiv__": _floor_divide,
+        "__rfloordiv__": _reflected_floor_divide,
+        "view": _view, "expand": _expand, "register_hook": register_hook,
+        "view_as": lambda self, other: self.view(other.shape),
+        "reshape_as": lambda self, other: self.reshape(other.shape),
+        "expand_as": lambda self, other: self.expand(other.shape),
+        "nelement": lambda self: self.numel(),
+        "uniform_": _drawn("uniform_"), "normal_": _drawn("normal_"),
     }
-    for name in ("reshape", "permute", "expand", "repeat"):
+    for name in ("reshape", "permute", "repeat"):
         methods[name] = _sizes(name)
-    methods["view"] = methods["reshape"]
+    for name in ("zeros", "ones", "empty", "full", "tensor"):
+        methods["new_" + name] = _creator(name)
+    methods.update(_functions.METHODS)
     properties = {
-        "data": lambda self: self.detach(),
         "T": lambda self: self.permute(*reversed(range(self.ndim))),
         "mT": lambda self: self.transpose(-2, -1),
+        "itemsize": lambda self: self.element_size(),
         "is_cuda": lambda self: self.device.type == "cuda",
     }
     for name, method in methods.items():
         setattr(Tensor, name, method)
     for name, getter in properties.items():
         setattr(Tensor, name, property(getter))
+    Tensor.data = property(lambda self: self.detach(), _set_data)
+    for name, method in _in_place.methods().items():
+        setattr(Tensor, name, method)
 
 
 def _deep_copy(self):

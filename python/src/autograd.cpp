@@ -1,3 +1,4 @@
+#include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
 #include "binade/ops/custom.h"
@@ -39,6 +40,15 @@ Tensor custom_python(const std::string& name, const std::string& cast, nb::handl
   return custom(op, inputs);
 }
 
+// hook(gradient) returns None or what replaces the gradient.
+void register_hook(const Tensor& tensor, nb::handle hook) {
+  const SharedObject held(hook);
+  autograd::on_gradient(tensor, [held](const Tensor& gradient) {
+    const nb::gil_scoped_acquire gil;
+    return or_undefined(nb::cast<MaybeTensor>(held.get()(gradient)));
+  });
+}
+
 }  // namespace
 
 void bind_autograd(nb::module_& m) {
@@ -54,6 +64,7 @@ void bind_autograd(nb::module_& m) {
   m.def(
       "_module_scope", [](std::string name) { return Scope::of<autograd::ModuleScope>(name); },
       "name"_a);
+  m.def("_register_hook", &register_hook, "tensor"_a, "hook"_a);
   m.def("_custom", &custom_python, "name"_a, "cast"_a, "forward"_a, "backward"_a, "inputs"_a);
 }
 

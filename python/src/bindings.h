@@ -27,6 +27,19 @@ void def_op(nb::module_& m, TensorClass& tensor, const char* name, F&& f, const 
   tensor.def(name, f, extra..., ReleaseGil());
 }
 
+// The names that PyTorch and NumPy give an axis. Functions are defined under both, so that either
+// keyword works.
+struct AxisNames {
+  const char *axis, *keep;
+};
+
+inline constexpr AxisNames axis_names[] = {{"dim", "keepdim"}, {"axis", "keepdims"}};
+
+// What max, min, sort and topk return along an axis: unpacked like a pair, or read by name.
+struct ValuesAndIndices {
+  Tensor values, indices;
+};
+
 // dtype and device as Python sees them.
 struct DTypeObject {
   DType value;
@@ -70,6 +83,7 @@ void bind_dtype(nb::module_& m);
 TensorClass bind_tensor(nb::module_& m);
 void bind_dlpack(nb::module_& m, TensorClass& tensor);
 void bind_ops(nb::module_& m, TensorClass& tensor);
+void bind_reductions(nb::module_& m, TensorClass& tensor);
 void bind_rearrange(nb::module_& m, TensorClass& tensor);
 void bind_create(nb::module_& m);
 void bind_layer_ops(nb::module_& m);

@@ -72,7 +72,13 @@ void bind_create(nb::module_& m) {
       [](int64_t low, int64_t high, const Shape& size, std::optional<uint64_t> seed,
          Device device) { return randint(low, high, size, key_of(seed), device); },
       "low"_a, "high"_a, "size"_a, nb::kw_only(), "seed"_a = nb::none(), default_device,
-      ReleaseGil(), "Integers in [low, high), i64.");
+      ReleaseGil(), "Integers in [low, high), i64; low is 0 if it is not given.");
+  m.def(
+      "randint",
+      [](int64_t high, const Shape& size, std::optional<uint64_t> seed, Device device) {
+        return randint(0, high, size, key_of(seed), device);
+      },
+      "high"_a, "size"_a, nb::kw_only(), "seed"_a = nb::none(), default_device, ReleaseGil());
   m.def(
       "_tensor",
       [](const std::vector<double>& values, const Shape& shape, DType dtype, Device device) {

@@ -37,6 +37,7 @@ NB_MODULE(_binade, m) {
   python::bind_machine(m);
   python::bind_dlpack(m, tensor);
   python::bind_ops(m, tensor);
+  python::bind_reductions(m, tensor);
   python::bind_rearrange(m, tensor);
   python::bind_create(m);
   python::bind_layer_ops(m);

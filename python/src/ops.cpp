@@ -6,8 +6,6 @@
 #include "binade/ops/loss/distance.h"
 #include "binade/ops/matmul/einsum.h"
 #include "binade/ops/matmul/matmul.h"
-#include "binade/ops/norm/softmax.h"
-#include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/shape.h"
 #include "bindings.h"
 
@@ -15,6 +13,35 @@
 // table.
 namespace binade::python {
 namespace {
+
+// &, |, ^ and ~ are those of truth values. On numbers they would mean bits.
+void require_bool(const char* op, const Tensor& x) {
+  if (x.dtype() == DType::boolean) return;
+  fail(op, {.argument = "operand",
+            .expected = "bool",
+            .found = describe(x),
+            .hint = "compare it first, as in x != 0"});
+}
+
+Tensor both(const Tensor& a, const Tensor& b) {
+  require_bool("&", a), require_bool("&", b);
+  return logical_and(a, b);
+}
+
+Tensor either(const Tensor& a, const Tensor& b) {
+  require_bool("|", a), require_bool("|", b);
+  return logical_or(a, b);
+}
+
+Tensor one_of(const Tensor& a, const Tensor& b) {
+  require_bool("^", a), require_bool("^", b);
+  return not_equal(a, b);
+}
+
+Tensor negated(const Tensor& x) {
+  require_bool("~", x);
+  return logical_not(x);
+}
 
 struct UnaryEntry {
   const char* name;
@@ -67,7 +94,7 @@ constexpr UnaryEntry unary_table[] = {
     {"is_inf", is_inf, "Whether each element is infinite."},
     {"isinf", is_inf, "Whether each element is infinite."},
     {"logical_not", logical_not, "Whether each element is zero."},
-    {"__invert__", logical_not, "Whether each element is zero."},
+    {"__invert__", negated, ""},
     {"contiguous", contiguous, "x itself if it is dense, else a dense copy."},
     {"swiglu", swiglu, "silu(gate) * up of [..., 2 * width], which holds gate then up."},
 };
@@ -97,25 +124,30 @@ constexpr BinaryEntry elementwise_table[] = {
     {"minimum", minimum, "The smaller of a and b; NaN if either is."},
     {"eq", eq, "a == b, by element."},
     {"__eq__", eq, ""},
+    {"ne", not_equal, "a != b, by element."},
     {"not_equal", not_equal, "a != b, by element."},
     {"__ne__", not_equal, ""},
+    {"lt", less, "a < b, by element."},
     {"less", less, "a < b, by element."},
     {"__lt__", less, ""},
+    {"le", less_equal, "a <= b, by element."},
     {"less_equal", less_equal, "a <= b, by element."},
     {"__le__", less_equal, ""},
+    {"gt", greater, "a > b, by element."},
     {"greater", greater, "a > b, by element."},
     {"__gt__", greater, ""},
+    {"ge", greater_equal, "a >= b, by element."},
     {"greater_equal", greater_equal, "a >= b, by element."},
     {"__ge__", greater_equal, ""},
     {"logical_and", logical_and, "Whether both are nonzero."},
-    {"__and__", logical_and, ""},
+    {"__and__", both, ""},
     {"logical_or", logical_or, "Whether either is nonzero."},
-    {"__or__", logical_or, ""},
+    {"__or__", either, ""},
+    {"__xor__", one_of, ""},
 };
 
 constexpr BinaryEntry matrix_table[] = {
     {"matmul", matmul, "The matrix product; batch axes broadcast."},
-    {"__matmul__", matmul, ""},
     {"mm", mm, "[m, k] x [k, n]."},
     {"bmm", bmm, "[batch, m, k] x [batch, k, n]."},
     {"mv", mv, "[m, k] x [k]."},
@@ -136,10 +168,32 @@ Tensor scalar_for(const Tensor& x, double value, bool is_integer) {
   return full(Shape{}, value, dtype, x.device());
 }
 
+// A NumPy array as a tensor, or a NumPy number as one of Python, which then follows the rules of x.
+Tensor array_operand(const Tensor& x, nb::handle object) {
+  if (!nb::hasattr(object, "__array_interface__")) throw nb::next_overload();
+  const nb::object operand = nb::module_::import_("binade._creation").attr("_operand")(object);
+  if (nb::isinstance<Tensor>(operand)) return nb::cast<Tensor>(operand);
+  return scalar_for(x, nb::cast<double>(operand), !nb::isinstance<nb::float_>(operand));
+}
+
+using BinaryOp = Tensor (*)(const Tensor&, const Tensor&);
+
+// The op on a tensor and an array; `reflected` if the array is the first operand.
+auto with_array(BinaryOp run, bool reflected = false) {
+  return [run, reflected](const Tensor& x, nb::handle object) {
+    const Tensor other = array_operand(x, object);
+    const nb::gil_scoped_release no_gil;
+    return reflected ? run(other, x) : run(x, other);
+  };
+}
+
 // An operator returns NotImplemented for operands it does not know; a function raises TypeError.
 void bind_elementwise(nb::module_& m, TensorClass& tensor) {
   for (const BinaryEntry& entry : elementwise_table) {
     const auto run = entry.run;
+    const auto with_truth = [run](const Tensor& a, bool b) {
+      return run(a, full(Shape{}, b ? 1 : 0, DType::boolean, a.device()));
+    };
     const auto with_integer = [run](const Tensor& a, int64_t b) {
       return run(a, scalar_for(a, static_cast<double>(b), true));
     };
@@ -148,13 +202,32 @@ void bind_elementwise(nb::module_& m, TensorClass& tensor) {
     };
     if (is_operator(entry.name)) {
       tensor.def(entry.name, run, nb::is_operator(), ReleaseGil())
+          .def(entry.name, with_truth, nb::is_operator(), ReleaseGil())
           .def(entry.name, with_integer, nb::is_operator(), ReleaseGil())
-          .def(entry.name, with_number, nb::is_operator(), ReleaseGil());
+          .def(entry.name, with_number, nb::is_operator(), ReleaseGil())
+          .def(entry.name, with_array(run), nb::is_operator());
     } else {
       def_op(m, tensor, entry.name, run, "other"_a, entry.doc);
       def_op(m, tensor, entry.name, with_integer, "other"_a);
       def_op(m, tensor, entry.name, with_number, "other"_a);
+      m.def(entry.name, with_array(run), "input"_a, "other"_a);
+      tensor.def(entry.name, with_array(run), "other"_a);
     }
+  }
+}
+
+// add and sub with the second operand scaled.
+void bind_scaled(nb::module_& m, TensorClass& tensor) {
+  for (const BinaryEntry& entry : {BinaryEntry{"add", add, ""}, BinaryEntry{"sub", sub, ""}}) {
+    const auto run = entry.run;
+    def_op(
+        m, tensor, entry.name,
+        [run](const Tensor& a, const Tensor& b, int64_t alpha) { return run(a, mul(b, alpha)); },
+        "other"_a, nb::kw_only(), "alpha"_a);
+    def_op(
+        m, tensor, entry.name,
+        [run](const Tensor& a, const Tensor& b, double alpha) { return run(a, mul(b, alpha)); },
+        "other"_a, nb::kw_only(), "alpha"_a);
   }
 }
 
@@ -164,14 +237,21 @@ struct ReflectedEntry {
 };
 
 constexpr ReflectedEntry reflected_table[] = {
-    {"__radd__", add},     {"__rsub__", sub}, {"__rmul__", mul},
-    {"__rtruediv__", div}, {"__rpow__", pow}, {"__rmod__", remainder},
+    {"__rxor__", one_of},    {"__radd__", add},     {"__rsub__", sub},
+    {"__rmul__", mul},       {"__rtruediv__", div}, {"__rpow__", pow},
+    {"__rmod__", remainder}, {"__rand__", both},    {"__ror__", either},
 };
 
 void bind_reflected(TensorClass& tensor) {
   for (const ReflectedEntry& entry : reflected_table) {
     const auto run = entry.run;
     tensor
+        .def(
+            entry.name,
+            [run](const Tensor& b, bool a) {
+              return run(full(Shape{}, a ? 1 : 0, DType::boolean, b.device()), b);
+            },
+            nb::is_operator(), ReleaseGil())
         .def(
             entry.name,
             [run](const Tensor& b, int64_t a) {
@@ -181,130 +261,22 @@ void bind_reflected(TensorClass& tensor) {
         .def(
             entry.name,
             [run](const Tensor& b, double a) { return run(scalar_for(b, a, false), b); },
-            nb::is_operator(), ReleaseGil());
+            nb::is_operator(), ReleaseGil())
+        .def(entry.name, with_array(run, true), nb::is_operator());
   }
+  tensor.def("__rmatmul__", with_array(matmul, true), nb::is_operator());
 }
 
-// One number or several; None: all axes.
-struct AxesEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, const Axes&, bool);
-  const char* doc;
-};
-
-constexpr AxesEntry reduction_table[] = {
-    {"prod", prod, "The product over `dim`."},
-    {"amax", max, "The largest element over `dim`; NaN if any is."},
-    {"amin", min, "The smallest element over `dim`; NaN if any is."},
-    {"max", max, "The largest element over `dim`; NaN if any is."},
-    {"min", min, "The smallest element over `dim`; NaN if any is."},
-    {"any", any, "Whether any element over `dim` is nonzero."},
-    {"all", all, "Whether every element over `dim` is nonzero."},
-};
-
-Axes axes_of(const std::optional<Shape>& dim) {
-  Axes axes;
-  if (dim) axes.insert(axes.end(), dim->begin(), dim->end());
-  return axes;
+// Axes of other sizes stay, as in PyTorch.
+Tensor squeeze_if_one(const Tensor& x, int64_t axis) {
+  return x.size(axis) == 1 ? squeeze(x, axis) : x;
 }
 
-struct TypedReduction {
-  const char* name;
-  Tensor (*run)(const Tensor&, const Axes&, bool, std::optional<DType>);
-  const char* doc;
-};
-
-constexpr TypedReduction typed_reduction_table[] = {
-    {"sum", sum, "The sum over `dim`, accumulated in f32 for 16-bit types."},
-    {"mean", mean, "The mean over `dim`, accumulated in f32 for 16-bit types."},
-};
-
-struct AxisEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, int64_t);
-  const char* doc;
-};
-
-constexpr AxisEntry axis_table[] = {
-    {"cumsum", cumsum, "Running sums along `dim`."},
-    {"cumprod", cumprod, "Running products along `dim`."},
-    {"squeeze", squeeze, "Removes an axis of size 1."},
-    {"unsqueeze", unsqueeze, "Inserts an axis of size 1."},
-};
-
-struct AxisKeepEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, int64_t, bool);
-  const char* doc;
-};
-
-constexpr AxisKeepEntry axis_keep_table[] = {
-    {"argmax", argmax, "The index of the first largest element along `dim`."},
-    {"argmin", argmin, "The index of the first smallest element along `dim`."},
-    {"logsumexp", logsumexp, "log(sum(exp(x))) along `dim`."},
-};
-
-struct SoftmaxEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, int64_t, std::optional<DType>);
-  const char* doc;
-};
-
-constexpr SoftmaxEntry softmax_table[] = {
-    {"softmax", softmax, "exp(x) / sum(exp(x)) along `dim`."},
-    {"log_softmax", log_softmax, "log(softmax(x)) along `dim`."},
-};
-
-struct SpreadEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, const Axes&, bool, double);
-  const char* doc;
-};
-
-constexpr SpreadEntry spread_table[] = {
-    {"var", var, "The variance over `dim`, divided by count - correction."},
-    {"std", binade::std, "The standard deviation over `dim`: the square root of var()."},
-};
-
-void bind_reductions(nb::module_& m, TensorClass& tensor) {
-  for (const AxesEntry& entry : reduction_table) {
-    const auto run = entry.run;
-    def_op(
-        m, tensor, entry.name,
-        [run](const Tensor& x, const std::optional<Shape>& dim, bool keepdim) {
-          return run(x, axes_of(dim), keepdim);
-        },
-        "dim"_a = nb::none(), "keepdim"_a = false, entry.doc);
-  }
-  for (const TypedReduction& entry : typed_reduction_table) {
-    const auto run = entry.run;
-    def_op(
-        m, tensor, entry.name,
-        [run](const Tensor& x, const std::optional<Shape>& dim, bool keepdim,
-              std::optional<DType> dtype) { return run(x, axes_of(dim), keepdim, dtype); },
-        "dim"_a = nb::none(), "keepdim"_a = false, "dtype"_a = nb::none(), entry.doc);
-  }
-  for (const AxisEntry& entry : axis_table)
-    def_op(m, tensor, entry.name, entry.run, "dim"_a, entry.doc);
-  for (const AxisKeepEntry& entry : axis_keep_table)
-    def_op(m, tensor, entry.name, entry.run, "dim"_a = -1, "keepdim"_a = false, entry.doc);
-  for (const SoftmaxEntry& entry : softmax_table)
-    def_op(m, tensor, entry.name, entry.run, "dim"_a = -1, "dtype"_a = nb::none(), entry.doc);
-  for (const SpreadEntry& entry : spread_table) {
-    const auto run = entry.run;
-    def_op(
-        m, tensor, entry.name,
-        [run](const Tensor& x, const std::optional<Shape>& dim, double correction, bool keepdim) {
-          return run(x, axes_of(dim), keepdim, correction);
-        },
-        "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false, entry.doc);
-  }
-  def_op(
-      m, tensor, "norm",
-      [](const Tensor& x, double p, const std::optional<Shape>& dim, bool keepdim) {
-        return norm(x, p, axes_of(dim), keepdim);
-      },
-      "p"_a = 2.0, "dim"_a = nb::none(), "keepdim"_a = false, "(sum |x|^p)^(1/p) over `dim`.");
+Tensor squeeze_all(const Tensor& x) {
+  Tensor y = x;
+  for (int axis = x.rank() - 1; axis >= 0; --axis)
+    if (x.size(axis) == 1) y = squeeze(y, axis);
+  return y;
 }
 
 void bind_shapes(nb::module_& m, TensorClass& tensor) {
@@ -318,20 +290,28 @@ void bind_shapes(nb::module_& m, TensorClass& tensor) {
   def_op(m, tensor, "select", &select, "dim"_a, "index"_a,
          "One index of an axis, without the axis.");
   def_op(m, tensor, "expand", &expand, "shape"_a, "Repeats axes of size 1 without a copy.");
-  m.def(
-      "cat", [](const std::vector<Tensor>& tensors, int64_t dim) { return cat(tensors, dim); },
-      "tensors"_a, "dim"_a = 0, ReleaseGil(), "Joins tensors along an existing axis.");
-  m.def(
-      "stack", [](const std::vector<Tensor>& tensors, int64_t dim) { return stack(tensors, dim); },
-      "tensors"_a, "dim"_a = 0, ReleaseGil(), "Joins tensors along a new axis.");
   constexpr auto split_evenly =
       static_cast<std::vector<Tensor> (*)(const Tensor&, int64_t, int64_t)>(split);
   constexpr auto split_by_sizes =
       static_cast<std::vector<Tensor> (*)(const Tensor&, const std::vector<int64_t>&, int64_t)>(
           split);
-  def_op(m, tensor, "split", split_evenly, "split_size"_a, "dim"_a = 0,
-         "Pieces of one size (the last may be smaller), or of the given sizes.");
-  def_op(m, tensor, "split", split_by_sizes, "split_sizes"_a, "dim"_a = 0);
+  for (const AxisNames& names : axis_names) {
+    const auto first_axis = nb::arg(names.axis) = 0;
+    m.def(
+        "cat", [](const std::vector<Tensor>& tensors, int64_t dim) { return cat(tensors, dim); },
+        "tensors"_a, first_axis, ReleaseGil(), "Joins tensors along an existing axis.");
+    m.def(
+        "stack",
+        [](const std::vector<Tensor>& tensors, int64_t dim) { return stack(tensors, dim); },
+        "tensors"_a, first_axis, ReleaseGil(), "Joins tensors along a new axis.");
+    def_op(m, tensor, "split", split_evenly, "split_size"_a, first_axis,
+           "Pieces of one size (the last may be smaller), or of the given sizes.");
+    def_op(m, tensor, "split", split_by_sizes, "split_sizes"_a, first_axis);
+    def_op(m, tensor, "unsqueeze", &unsqueeze, nb::arg(names.axis), "Inserts an axis of size 1.");
+    def_op(m, tensor, "squeeze", &squeeze_if_one, nb::arg(names.axis),
+           "Removes an axis of size 1; without an axis, every one.");
+  }
+  def_op(m, tensor, "squeeze", &squeeze_all);
 }
 
 void bind_indexing(nb::module_& m, TensorClass& tensor) {
@@ -343,7 +323,7 @@ void bind_indexing(nb::module_& m, TensorClass& tensor) {
          "x with source added at the indices along an axis.");
   def_op(m, tensor, "index_put", &index_put, "index"_a, "values"_a, "accumulate"_a = false,
          "x with the rows that a 1-D index selects replaced, or added to.");
-  m.def("where", &where, "condition"_a, "input"_a, "other"_a, ReleaseGil(),
+  m.def("_where", &where, "condition"_a, "input"_a, "other"_a, ReleaseGil(),
         "`input` where the condition holds, else `other`.");
 }
 
@@ -354,18 +334,18 @@ void bind_ops(nb::module_& m, TensorClass& tensor) {
     tensor.def(entry.name, entry.run, ReleaseGil(), entry.doc);
     if (!is_operator(entry.name)) m.def(entry.name, entry.run, "input"_a, ReleaseGil(), entry.doc);
   }
-  for (const BinaryEntry& entry : matrix_table) {
-    tensor.def(entry.name, entry.run, "other"_a, ReleaseGil(), entry.doc);
-    if (!is_operator(entry.name))
-      m.def(entry.name, entry.run, "input"_a, "other"_a, ReleaseGil(), entry.doc);
-  }
+  tensor.def("__matmul__", static_cast<BinaryOp>(matmul), nb::is_operator(), ReleaseGil())
+      .def("__matmul__", with_array(matmul), nb::is_operator());
+  for (const BinaryEntry& entry : matrix_table)
+    def_op(m, tensor, entry.name, entry.run, "other"_a, entry.doc);
   bind_elementwise(m, tensor);
   bind_reflected(tensor);
-  bind_reductions(m, tensor);
+  bind_scaled(m, tensor);
   bind_shapes(m, tensor);
   bind_indexing(m, tensor);
-  def_op(m, tensor, "clamp", &clamp, "min"_a = -std::numeric_limits<double>::infinity(),
-         "max"_a = std::numeric_limits<double>::infinity(), "x limited to [min, max].");
+  for (const char* name : {"clamp", "clip"})
+    def_op(m, tensor, name, &clamp, "min"_a = -std::numeric_limits<double>::infinity(),
+           "max"_a = std::numeric_limits<double>::infinity(), "x limited to [min, max].");
   def_op(m, tensor, "elu", &elu, "alpha"_a = 1.0, "alpha * (exp(x) - 1) below 0, x above.");
   def_op(m, tensor, "leaky_relu", &leaky_relu, "negative_slope"_a = 0.01,
          "max(x, 0) + negative_slope * min(x, 0).");

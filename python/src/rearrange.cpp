@@ -49,35 +49,42 @@ void bind_copies(nb::module_& m, TensorClass& tensor) {
       },
       "input"_a, "pad"_a, "mode"_a = "constant", "value"_a = 0.0, ReleaseGil(),
       "Elements added before and after; pairs (before, after) from the last axis on.");
-  def_op(m, tensor, "chunk", &chunk, "chunks"_a, "dim"_a = 0,
-         "Up to `chunks` pieces of equal size; the last may be smaller.");
+  for (const AxisNames& names : axis_names)
+    def_op(m, tensor, "chunk", &chunk, "chunks"_a, nb::arg(names.axis) = 0,
+           "Up to `chunks` pieces of equal size; the last may be smaller.");
 }
 
 void bind_order(nb::module_& m, TensorClass& tensor) {
   const auto order_of = [](bool descending) {
     return descending ? Order::descending : Order::ascending;
   };
-  const auto pair_of = [](const Sorted& sorted) { return std::pair(sorted.values, sorted.index); };
-  def_op(
-      m, tensor, "sort",
-      [=](const Tensor& x, int64_t dim, bool descending) {
-        return pair_of(sort(x, dim, order_of(descending)));
-      },
-      "dim"_a = -1, "descending"_a = false,
-      "(values, indices) in order along an axis; equal elements keep theirs, NaN is the largest.");
-  def_op(
-      m, tensor, "argsort",
-      [=](const Tensor& x, int64_t dim, bool descending) {
-        return argsort(x, dim, order_of(descending));
-      },
-      "dim"_a = -1, "descending"_a = false, "The indices that sort x along an axis.");
-  def_op(
-      m, tensor, "topk",
-      [=](const Tensor& x, int64_t k, int64_t dim, bool largest) {
-        return pair_of(topk(x, k, dim, order_of(largest)));
-      },
-      "k"_a, "dim"_a = -1, "largest"_a = true,
-      "(values, indices) of the k largest elements along an axis, or of the smallest.");
+  const auto pair_of = [](const Sorted& sorted) {
+    return ValuesAndIndices{sorted.values, sorted.index};
+  };
+  for (const AxisNames& names : axis_names) {
+    const auto last_axis = nb::arg(names.axis) = -1;
+    def_op(
+        m, tensor, "sort",
+        [=](const Tensor& x, int64_t dim, bool descending) {
+          return pair_of(sort(x, dim, order_of(descending)));
+        },
+        last_axis, "descending"_a = false,
+        "(values, indices) in order along an axis; equal elements keep theirs, NaN is the "
+        "largest.");
+    def_op(
+        m, tensor, "argsort",
+        [=](const Tensor& x, int64_t dim, bool descending) {
+          return argsort(x, dim, order_of(descending));
+        },
+        last_axis, "descending"_a = false, "The indices that sort x along an axis.");
+    def_op(
+        m, tensor, "topk",
+        [=](const Tensor& x, int64_t k, int64_t dim, bool largest) {
+          return pair_of(topk(x, k, dim, order_of(largest)));
+        },
+        "k"_a, last_axis, "largest"_a = true,
+        "(values, indices) of the k largest elements along an axis, or of the smallest.");
+  }
 }
 
 }  // namespace

@@ -53,6 +53,17 @@ Tensor to_dtype_or_device(const Tensor& x, nb::handle target) {
               .found = nb::cast<std::string>(nb::str(target))});
 }
 
+// Runs a write and returns the same Python object, which may be a Parameter.
+template <class F>
+nb::object written(nb::object self, F&& write) {
+  const Tensor& x = nb::cast<const Tensor&>(self);
+  {
+    const nb::gil_scoped_release no_gil;
+    write(x);
+  }
+  return self;
+}
+
 void bind_autograd_members(TensorClass& tensor) {
   tensor
       .def_prop_rw(
@@ -61,8 +72,8 @@ void bind_autograd_members(TensorClass& tensor) {
           "Whether backward() accumulates a gradient for this leaf.")
       .def(
           "requires_grad_",
-          [](Tensor& self, bool value) {
-            self.set_requires_grad(value);
+          [](nb::object self, bool value) {
+            nb::cast<Tensor&>(self).set_requires_grad(value);
             return self;
           },
           "requires_grad"_a = true)
@@ -121,37 +132,30 @@ TensorClass bind_tensor(nb::module_& m) {
           "A copy with memory of its own.")
       .def(
           "copy_",
-          [](const Tensor& self, const Tensor& source) {
-            copy_(self, source);
-            return self;
+          [](nb::object self, const Tensor& source) {
+            return written(self, [&](const Tensor& x) { copy_(x, source); });
           },
-          "source"_a, ReleaseGil(), "Copies values in; converts, broadcasts and crosses devices.")
+          "source"_a, "Copies values in; converts, broadcasts and crosses devices.")
       .def(
           "fill_",
-          [](const Tensor& self, double value) {
-            fill_(self, value);
-            return self;
+          [](nb::object self, double value) {
+            return written(self, [&](const Tensor& x) { fill_(x, value); });
           },
-          "value"_a, ReleaseGil())
+          "value"_a, "One value everywhere.")
       .def(
           "zero_",
-          [](const Tensor& self) {
-            fill_(self, 0);
-            return self;
-          },
-          ReleaseGil())
-      .def(
-          "add_",
-          [](const Tensor& self, const Tensor& other, double alpha) {
-            add_(self, other, alpha);
-            return self;
-          },
-          "other"_a, "alpha"_a = 1.0, ReleaseGil())
+          [](nb::object self) { return written(self, [](const Tensor& x) { fill_(x, 0); }); },
+          "Zeros everywhere.")
       .def(
           "_values", [](const Tensor& self) { return to_vector(self); }, ReleaseGil());
   bind_autograd_members(tensor);
   m.def("_from_pointer", &from_pointer, "address"_a, "shape"_a, "strides"_a, "dtype"_a, "device"_a,
         "owner"_a);
+  m.def(
+      "_is_part", [](const Tensor& x) { return x.storage()->bytes() != size_t(x.bytes()); },
+      "Whether a tensor's memory holds other elements, too.");
+  m.def("_share_memory",
+        [](const Tensor& a, const Tensor& b) { return a.storage() == b.storage(); });
   m.def("_same", [](const Tensor& a, const Tensor& b) { return a.same_as(b); });
   return tensor;
 }

@@ -2,6 +2,7 @@
 
 from .. import _binade
 from .._binade import Tensor
+from .._hooks import RemovableHandle
 
 
 class Parameter(Tensor):
@@ -20,23 +21,6 @@ class Parameter(Tensor):
 
     def __reduce__(self):
         return Parameter, (self.detach(), self.requires_grad)
-
-
-class RemovableHandle:
-    """A registered hook. Dropping the handle leaves the hook in place."""
-
-    def __init__(self, remove):
-        self._remove = remove
-
-    def remove(self):
-        """Removes the hook; further calls do nothing."""
-        self._remove()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.remove()
 
 
 def _registered(hooks, hook):

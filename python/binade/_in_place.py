@@ -1,0 +1,104 @@
+"""x += y, x.add_(y) and their kin: they write into x, whose other names and views see the change.
+
+The result of a recorded op cannot be overwritten without its graph. `x += y` then binds the name to
+a new tensor, as x = x + y does; the methods and parts of other tensors are refused.
+"""
+
+from . import _binade
+from ._binade import Tensor
+
+_KINDS = ("bool", "int", "float")
+
+
+def _kind(dtype):
+    """The place of a dtype in the order bool, integers, floats."""
+    if dtype.is_floating_point:
+        return 2
+    return 0 if dtype.name == "bool" else 1
+
+
+def _refuse(op, expected, found, hint=""):
+    _binade._fail(op, argument="self", expected=expected, found=found, hint=hint)
+
+
+def is_recorded(*operands):
+    """Whether an op on these would be recorded for backward()."""
+    return _binade.is_grad_enabled() and any(
+        isinstance(x, Tensor) and x.requires_grad for x in operands)
+
+
+def check_writable(op, self):
+    """Refuses leaves that require a gradient: backward() would not know of the write."""
+    if self.requires_grad and self.is_leaf and _binade.is_grad_enabled():
+        _refuse(op, "a tensor that is no leaf with a gradient",
+                "a leaf that requires a gradient", "write inside `with binade.no_grad():`")
+
+
+def _check_result(op, self, result):
+    if result.shape != self.shape:
+        _refuse(op, f"a result of shape {list(self.shape)}", str(list(result.shape)))
+    if _kind(result.dtype) > _kind(self.dtype):
+        _refuse(op, f"a result that {self.dtype.name} holds", result.dtype.name,
+                f"convert x first: x.to(binade.{result.dtype.name})")
+
+
+def _operator(symbol, function):
+    op = f"x {symbol} y"
+
+    def method(self, other):
+        check_writable(op, self)
+        result = function(self, other)
+        if result is NotImplemented:
+            return result
+        _check_result(op, self, result)
+        if not is_recorded(self, other):
+            return self.copy_(result)
+        if _binade._is_part(self):
+            _refuse(op, "a tensor of its own, or binade.no_grad()",
+                    "a part of another tensor in a recorded op", "write x = x + y, or use stack()")
+        return result.to(self.dtype)
+
+    return method
+
+
+def _method(name, function):
+    def method(self, *args, **kwargs):
+        check_writable(name, self)
+        if is_recorded(self, *args, *kwargs.values()):
+            _refuse(name, "tensors without a gradient, or binade.no_grad()",
+                    "one that requires a gradient", f"use x = x.{name[:-1]}(...)")
+        result = function(self, *args, **kwargs)
+        _check_result(name, self, result)
+        return self.copy_(result)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"{name[:-1]}() in place."
+    return method
+
+
+def _scaled(function):
+    def with_alpha(self, other, *, alpha=1):
+        return function(self, other if alpha == 1 else other * alpha)
+
+    return with_alpha
+
+
+_OPERATORS = {"iadd": ("+=", "add"), "isub": ("-=", "sub"), "imul": ("*=", "mul"),
+              "itruediv": ("/=", "truediv"), "ifloordiv": ("//=", "floordiv"),
+              "imod": ("%=", "mod"), "ipow": ("**=", "pow"), "iand": ("&=", "and"),
+              "ior": ("|=", "or"), "imatmul": ("@=", "matmul")}
+_METHODS = ("mul", "div", "pow", "remainder", "floor_divide", "clamp", "exp", "log", "sqrt",
+            "rsqrt", "neg", "abs", "floor", "ceil", "round", "trunc", "reciprocal", "sigmoid", "tanh", "relu",
+            "masked_fill", "scatter", "scatter_add", "index_add", "tril", "triu")
+
+
+def methods():
+    """Names and functions of what is added to Tensor."""
+    found = {f"__{name}__": _operator(symbol, getattr(Tensor, f"__{plain}__"))
+             for name, (symbol, plain) in _OPERATORS.items() if hasattr(Tensor, f"__{plain}__")}
+    for name in _METHODS:
+        if hasattr(Tensor, name):
+            found[name + "_"] = _method(name + "_", getattr(Tensor, name))
+    for name in ("add", "sub"):
+        found[name + "_"] = _method(name + "_", _scaled(getattr(Tensor, name)))
+    return found
