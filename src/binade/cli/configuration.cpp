@@ -8,12 +8,15 @@
 #include <span>
 #include <system_error>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/base/error.h"
 #include "binade/cli/command_line.h"
 #include "binade/cli/values.h"
+#include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/keys.h"
+#include "binade/train/config/setting.h"
 #include "binade/train/resume_check.h"
 #include "binade/train/resume_settings.h"
 #include "binade/train/run_folder.h"
@@ -126,11 +129,14 @@ Device ModelArguments::where() const {
   return device == "auto" ? train::device_of({}) : available_device(device);
 }
 
-amp::AutocastState ModelArguments::autocast() const {
-  amp::AutocastState state = amp::autocast_state();
-  state.enabled = train::uses_autocast(precision);
-  state.dtype = train::autocast_type(precision);
-  return state;
+std::unique_ptr<nn::LanguageModel> ModelArguments::load(const std::filesystem::path& folder,
+                                                        std::string_view caller) const {
+  auto model = io::load_pretrained(folder, {where(), DType::f32});
+  train::load_scales(*model, folder, precision, caller);
+  if (precision.depends_on_batch())
+    print_warnings({"the recipe takes one scale from all of a batch: results depend on the other "
+                    "texts in it"});
+  return model;
 }
 
 void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>& arguments) {
@@ -142,11 +148,23 @@ void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>&
       .add_option_function<std::string>(
           "--precision",
           [arguments](const std::string& text) {
-            arguments->precision = train::parse_precision(text);
+            arguments->precision.matmul = train::parse_precision(text);
           },
-          "Matmul precision")
-      ->check(one_of({"fp32", "bf16", "fp16"}))
-      ->default_str(std::string(train::name(arguments->precision)));
+          "Matmul precision; fp8: by --recipe")
+      ->check(one_of({"fp32", "tf32", "bf16", "fp16", "fp8"}))
+      ->default_str(std::string(train::name(arguments->precision.matmul)));
+  command.add_option_function<std::string>(
+      "--recipe",
+      [arguments, &command](const std::string& text) {
+        if (command.count("--precision") > 0 && !arguments->precision.is_quantized())
+          throw CLI::ValidationError(
+              "--recipe", fmt::format("expected --precision fp8 or none, found --precision {}",
+                                      train::name(arguments->precision.matmul)));
+        arguments->precision = {
+            .matmul = train::Precision::quantized,
+            .recipe = amp::parse_recipe(text, {.read_file = train::read_recipe_file})};
+      },
+      "How matmuls are quantized, as train has it; delayed: by the checkpoint's scales");
 }
 
 }  // namespace binade::cli

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "binade/amp/autocast.h"
 #include "binade/cli/keys.h"
+#include "binade/train/model_precision.h"
 
 namespace binade::cli {
 
@@ -36,14 +36,17 @@ Device available_device(const std::string& name);
 // The device and the matmul precision of a command that runs a trained model.
 struct ModelArguments {
   std::string device = "auto";
-  train::Precision precision = train::Precision::fp32;
+  train::InferencePrecision precision = {};
 
   // Fails if this machine or build does not have the device.
   Device where() const;
-  amp::AutocastState autocast() const;
+  // The model of a folder, ready for the precision.
+  std::unique_ptr<nn::LanguageModel> load(const std::filesystem::path& folder,
+                                          std::string_view caller) const;
+  train::InferenceScope scope() const { return {precision, where()}; }
 };
 
-// Adds --device and --precision.
+// Adds --device, --precision and --recipe.
 void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>& arguments);
 
 }  // namespace binade::cli

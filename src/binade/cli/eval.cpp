@@ -3,12 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "binade/amp/autocast.h"
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/cli/values.h"
-#include "binade/io/huggingface.h"
+#include "binade/io/safetensors.h"
 #include "binade/train/evaluate.h"
 
 namespace binade::cli {
@@ -53,9 +52,9 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
 
 void run(const EvalArguments& arguments) {
   const auto folder = chosen_model(arguments.folder, "eval");
-  const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
+  const auto model = arguments.model->load(folder, "eval");
   const auto data = train::evaluation_data(folder, arguments.data, model->config());
-  const amp::Autocast cast(arguments.model->autocast());
+  const train::InferenceScope scope = arguments.model->scope();
   const train::Evaluation result =
       arguments.stride > 0
           ? train::evaluate_windows(*model, data.tokens, arguments.stride, arguments.batch)

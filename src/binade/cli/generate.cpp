@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 
-#include "binade/amp/autocast.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
@@ -22,7 +21,7 @@
 #include "binade/data/text_reader.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/unicode.h"
-#include "binade/io/huggingface.h"
+#include "binade/io/file.h"
 #include "binade/train/config/choices.h"
 #include "binade/train/continuation.h"
 #include "binade/train/conversation.h"
@@ -109,10 +108,10 @@ class Generator {
   explicit Generator(const GenerateArguments& arguments)
       : arguments_(arguments),
         folder_(chosen_model(arguments.folder, "generate")),
-        model_(io::load_pretrained(folder_, {arguments.model->where(), DType::f32})),
+        model_(arguments.model->load(folder_, "generate")),
         tokenizer_(data::tokenizer_of(folder_, model_->config().vocab)),
         options_(arguments.options),
-        cast_(arguments.model->autocast()) {
+        precision_(arguments.model->scope()) {
     train::check_options(options_.generate);
     options_.generate.eos = train::eos_ids(folder_, model_->config());
     if (arguments.chat) start_conversation();
@@ -168,7 +167,7 @@ class Generator {
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   train::ContinuationOptions options_;
   std::optional<train::Conversation> opening_, conversation_;
-  amp::Autocast cast_;
+  train::InferenceScope precision_;
 };
 
 void print_all(const GenerateArguments& arguments, Generator& generator) {

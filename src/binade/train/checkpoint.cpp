@@ -28,7 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* checkpoint_op = "checkpoint";
 constexpr std::string_view unfinished_prefix = ".step-";  // of folders being written or removed
-constexpr const char* state_file = "trainer.safetensors";
 
 void write_text(const io::Path& path, std::string_view text) {
   io::AtomicFile file(path, checkpoint_op);
@@ -72,7 +71,7 @@ void write_files(const Snapshot& snapshot, const io::Path& folder) {
   }
   io::write_config(folder / "config.json", snapshot.model,
                    snapshot.weights.begin()->second.dtype());
-  if (!snapshot.state.empty()) io::save_safetensors(folder / state_file, snapshot.state);
+  if (!snapshot.state.empty()) io::save_safetensors(folder / trainer_state_file, snapshot.state);
   write_text(folder / "config.toml", snapshot.config);
   if (!snapshot.tokenizer.empty())
     write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
@@ -173,17 +172,18 @@ Origin read_origin(const io::Path& checkpoint) {
 
 void verify_checkpoint(const io::Path& checkpoint) {
   const io::Manifest manifest = io::verify_files(checkpoint, checkpoint_op);
-  if (!manifest.files.contains(state_file))
-    fail(checkpoint_op, {.argument = (checkpoint / "manifest.json").string(),
-                         .expected = fmt::format("the file {}, the state for resuming", state_file),
-                         .found = "none: a model alone"});
+  if (!manifest.files.contains(trainer_state_file))
+    fail(checkpoint_op,
+         {.argument = (checkpoint / "manifest.json").string(),
+          .expected = fmt::format("the file {}, the state for resuming", trainer_state_file),
+          .found = "none: a model alone"});
 }
 
 void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   verify_checkpoint(checkpoint);
   check_same_model(trainer.model().config(), checkpoint / "config.json",
                    "resume with the run's own config.toml");
-  const StateDict state = io::load_safetensors(checkpoint / state_file);
+  const StateDict state = io::load_safetensors(checkpoint / trainer_state_file);
   trainer.hold_weights();
   if (trainer.config().lora.rank > 0) {
     io::load_adapter_tensors(trainer.model(),

@@ -15,6 +15,8 @@
 // run's bits depend on (origin.h).
 namespace binade::train {
 
+inline constexpr const char* trainer_state_file = "trainer.safetensors";
+
 using io::Checkpoint;
 using io::list_checkpoints;
 
