@@ -107,7 +107,7 @@ TEST(Assignments, OfResultsAreRecorded) {
 TEST(Assignments, RefuseWhatWouldMislead) {
   Tensor x = leaf({1, 2}, {2}), whole = tensor({1, 2}), narrow = ones({2});
   EXPECT_THAT(test::error_of([&] { x += 1; }),
-              HasSubstr("add_: a: expected no leaf that requires a gradient"));
+              HasSubstr("add_: x: expected no leaf that requires a gradient"));
   EXPECT_THAT(test::error_of([&] { whole += 1.5; }),
               HasSubstr("add_: b: expected a result that fits into [2] i64 cpu, found [] f32 cpu"));
   EXPECT_THAT(test::error_of([&] { whole /= 2; }), HasSubstr("div_: b"));
@@ -141,9 +141,6 @@ TEST(Indexing, WritesThroughTemporaries) {
   EXPECT_THAT(test::error_of([&] { x[0] = ones({4}); }), HasSubstr("copy_"));
   const Tensor weight = leaf({1, 2, 3}, {3});
   EXPECT_THAT(test::error_of([&] { weight[0] = 1; }), HasSubstr("NoGrad"));
-  // Their gradient would be lost.
-  EXPECT_THAT(test::error_of([&] { x[0] = weight * 2; }), HasSubstr("stack()"));
-  EXPECT_THAT(test::error_of([&] { index_put_(x, {0}, weight * 2); }), HasSubstr("stack()"));
   const NoGrad no_grad;
   x[0] = weight * 2;
   EXPECT_THAT(read(x[0]), ElementsAre(2, 4, 6));

@@ -29,6 +29,7 @@ constexpr Covered covered[] = {
     {"amp/policy", "amp/autocast"},
     {"amp/trace", "amp/autocast"},
     {"autograd/cast_observer", "amp/autocast"},
+    {"autograd/history", "ops/in_place"},
     {"backend/attention", "backend/cuda/attention/attention"},
     {"backend/backend", "ops/table"},
     {"backend/gpu", "backend/graph"},

@@ -139,12 +139,13 @@ Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outp
   auto node = std::make_shared<Node>();
   node->op = thread_composite->value_or(op);
   node->module = module_path();
-  node->sequence = next_sequence++;
   node->backward = std::move(backward);
   for (const Tensor& input : inputs) {
     node->inputs.emplace_back(input.requires_grad() ? input.autograd_meta() : nullptr);
     if (input.requires_grad() && !input.is_leaf()) ++input.autograd_meta()->uses;
   }
+  // After the inputs: a view whose base was written just became the result of an op.
+  node->sequence = next_sequence++;
   for (const Tensor& output : outputs) {
     auto meta = std::make_shared<AutogradMeta>();
     meta->shape = output.shape();

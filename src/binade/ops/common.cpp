@@ -6,7 +6,6 @@
 
 #include "binade/autograd/anomaly.h"
 #include "binade/autograd/engine.h"
-#include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/capabilities.h"
 #include "binade/ops/elementwise/unary.h"
@@ -94,14 +93,6 @@ void require_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
             .found = std::string(name(a.dtype())) + " and " + std::string(name(b.dtype())),
             .hint = autocast_helps ? "cast() one of them or run under amp::Autocast"
                                    : "cast() one of them"});
-}
-
-void require_outside_of_graph(std::string_view op, std::string_view argument, const Tensor& x) {
-  if (!x.defined() || !x.requires_grad() || !autograd::grad_enabled()) return;
-  fail(op, {.argument = std::string(argument),
-            .expected = "a tensor outside of any graph",
-            .found = describe(x) + " that requires a gradient",
-            .hint = "join results by stack() or cat(), or write them under NoGrad"});
 }
 
 void require_finite(std::string_view op, std::string_view argument, double value) {

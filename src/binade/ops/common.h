@@ -113,8 +113,6 @@ std::shared_ptr<autograd::GradientSums> gradient_sums(const GradSlot& slot, DTyp
 
 // Each check fails with the op, the argument, the expected and the found value.
 void require_defined(std::string_view op, std::string_view argument, const Tensor& x);
-// For values written into another tensor, which records nothing: their gradient would be lost.
-void require_outside_of_graph(std::string_view op, std::string_view argument, const Tensor& x);
 void require_compute(std::string_view op, std::string_view argument, const Tensor& x);
 void require_index(std::string_view op, std::string_view argument, const Tensor& x);
 void require_rank(std::string_view op, std::string_view argument, const Tensor& x, int rank);

@@ -96,11 +96,12 @@ Tensor Tensor::strided(const Shape& shape, const Strides& strides, int64_t offse
                      .found = to_string(shape) + " with strides " + to_string(strides) +
                               " from element " + std::to_string(offset)});
   }
-  auto impl = std::make_shared<Impl>(*impl_);
+  auto impl = std::make_shared<Impl>();
+  impl->storage = storage();
+  impl->offset = offset;
   impl->shape = shape;
   impl->strides = strides;
-  impl->offset = offset;
-  impl->autograd = nullptr;
+  impl->dtype = dtype();
   return Tensor(std::move(impl));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,7 +15,8 @@ namespace binade {
 
 namespace autograd {
 struct AutogradMeta;  // autograd/autograd_meta.h
-}
+struct History;       // autograd/history.cpp
+}  // namespace autograd
 
 // Whether a backward pass keeps the graph's saved tensors, so that it can run again.
 enum class RetainGraph : bool { no, yes };
@@ -51,8 +53,7 @@ class Tensor {
   Tensor& operator=(const Tensor& other) & = default;
   Tensor& operator=(Tensor&& other) & = default;
   // A temporary, such as x[0] = y or x[1][2] = 4, writes into its elements, as in LibTorch: copy_()
-  // and fill_(). Nothing is recorded: outside of NoGrad, values that require a gradient are
-  // refused. Defined in ops/create/copy.cpp.
+  // and fill_(). Defined in ops/create/copy.cpp.
   Tensor& operator=(const Tensor& values) &&;
   Tensor& operator=(double value) &&;
 
@@ -155,10 +156,27 @@ class Tensor {
   // may be undefined if this tensor has one element.
   void backward(const Tensor& seed = {}, RetainGraph retain = RetainGraph::no) const;
 
-  const std::shared_ptr<autograd::AutogradMeta>& autograd_meta() const { return impl().autograd; }
+  const std::shared_ptr<autograd::AutogradMeta>& autograd_meta() const {
+    if (impl().has_history.load(std::memory_order_acquire)) follow_history();
+    return impl().autograd;
+  }
   void set_autograd_meta(std::shared_ptr<autograd::AutogradMeta> meta) const {
     impl().autograd = std::move(meta);
+    if (impl().has_history.load(std::memory_order_acquire)) note_history();
   }
+
+  // --- views and recorded writes, for ops: defined in autograd/history.cpp ---
+
+  // Notes that this tensor, which an op made, views memory of x: writes into one are then part of
+  // the other's graph. Does nothing if their memory differs.
+  void set_view_of(const Tensor& x) const;
+  // Fails, naming the op, if its write into this tensor, which `records` a gradient or not, would
+  // leave a graph wrong: leaves that require one, views of such leaves, views made under NoGrad.
+  void require_writable_graph(const char* op, bool records) const;
+  // After a write that made this tensor's elements those of `values`, which has its shape and type:
+  // gives it and all that shares its memory through views the graph of `values`. `from_self` says
+  // that the values were computed from this tensor.
+  void record_write(const Tensor& values, bool from_self) const;
 
  private:
   struct Impl {
@@ -168,6 +186,13 @@ class Tensor {
     Strides strides;
     DType dtype = DType::f32;
     std::shared_ptr<autograd::AutogradMeta> autograd;
+
+    // Set once, when a view is made: of the view and of what it views.
+    std::shared_ptr<autograd::History> history;
+    std::atomic<bool> has_history = false;
+    uint64_t writes_seen = 0;       // the history's writes that `autograd` includes
+    bool is_view = false;           // of the tensor that the history is about
+    bool is_recorded_view = false;  // made while gradients were recorded
   };
 
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -176,6 +201,8 @@ class Tensor {
     return *impl_;
   }
   [[noreturn]] static void refuse_undefined();
+  void follow_history() const;
+  void note_history() const;
   void check_access(DType requested) const;
 
   std::shared_ptr<Impl> impl_;

@@ -2,45 +2,33 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/transfer.h"
-#include "binade/ops/common.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/in_place.h"
 
 namespace binade {
-namespace {
-
-void check_in_place(const char* op, const Tensor& x) {
-  ops::require_defined(op, "x", x);
-  if (!x.requires_grad() || !autograd::grad_enabled()) return;
-  fail(op, {.argument = "x",
-            .expected = "a tensor outside of any graph",
-            .found = describe(x) + " that requires a gradient",
-            .hint = "change it under NoGrad, or compute a new tensor"});
-}
-
-}  // namespace
 
 void fill_(const Tensor& x, double value) {
-  check_in_place("fill_", x);
+  ops::require_writable("fill_", x, false);
   backend::of(x).elementwise.fill(x, value);
   x.bump_version();
+  if (x.requires_grad() && autograd::grad_enabled()) x.record_write(full_like(x, value), false);
 }
 
 void copy_(const Tensor& x, const Tensor& source) {
-  check_in_place("copy_", x);
+  ops::require_defined("copy_", "x", x);
   ops::require_defined("copy_", "source", source);
+  ops::require_writable("copy_", x, ops::write_records(x, source));
   if (broadcast("copy_", source.shape(), x.shape()) != x.shape()) {
     fail("copy_", {.argument = "source",
                    .expected = "a shape that broadcasts to " + to_string(x.shape()),
                    .found = describe(source)});
   }
-  const Tensor local = to(source.detach(), x.device());
-  backend::of(x).elementwise.copy(TensorView(local).expanded(x.shape()), x);
-  x.bump_version();
+  ops::write(x, to(source, x.device()), false);
 }
 
 Tensor& Tensor::operator=(const Tensor& values) && {
-  if (this == &values) return *this;
-  ops::require_outside_of_graph("x[i] = values", "values", values);
-  copy_(*this, values);
+  if (this != &values) copy_(*this, values);
   return *this;
 }
 
@@ -50,10 +38,19 @@ Tensor& Tensor::operator=(double value) && {
 }
 
 void add_(const Tensor& x, const Tensor& other, double alpha) {
-  check_in_place("add_", x);
-  ops::require_shape("add_", "other", other, x.shape());
+  ops::require_defined("add_", "x", x);
+  ops::require_defined("add_", "other", other);
+  if (broadcast("add_", other.shape(), x.shape()) != x.shape()) {
+    fail("add_", {.argument = "other",
+                  .expected = "a shape that broadcasts to " + to_string(x.shape()),
+                  .found = describe(other)});
+  }
   ops::require_device("add_", "other", other, x);
-  backend::of(x).elementwise.axpby(alpha, other, 1, x);
+  const bool records = ops::write_records(x, other);
+  ops::require_writable("add_", x, records);
+  if (records) return ops::write(x, add(x, mul(other, alpha)), true);
+  const Tensor source = ops::unaffected_by_write(x, other);
+  backend::of(x).elementwise.axpby(alpha, TensorView(source).expanded(x.shape()), 1, x);
   x.bump_version();
 }
 

@@ -9,10 +9,13 @@ namespace binade {
 Tensor clone(const Tensor& x);
 Tensor to(const Tensor& x, Device device);
 
-// In-place writes; autograd treats them as a change of the data. Outside of NoGrad they are refused
-// for results of recorded ops and for leaves that require a gradient.
+// Writes into x's memory, which views and other handles of x see. Outside of NoGrad they are part
+// of the graph, as in LibTorch: x, the tensor that x is a view of, and other views of that then
+// have the gradients of what was written. A backward that needs the old values fails. Refused for
+// leaves that require a gradient and their views, for views made under NoGrad, and for expanded
+// views. Sources that overlap x are read as they were before.
 void fill_(const Tensor& x, double value);
 void copy_(const Tensor& x, const Tensor& source);  // converts, broadcasts and crosses devices
-void add_(const Tensor& x, const Tensor& other, double alpha = 1);
+void add_(const Tensor& x, const Tensor& other, double alpha = 1);  // broadcasts
 
 }  // namespace binade

@@ -3,9 +3,10 @@
 #include <array>
 
 #include "binade/backend/capabilities.h"
-#include "binade/ops/common.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/in_place.h"
 #include "binade/ops/reduce/reduce.h"
 
 namespace binade {
@@ -148,29 +149,30 @@ Tensor linear_function(Op op, const Tensor& x, backend::UnaryParams params, F ge
                      });
 }
 
-// a = op(a, b), in place unless it is recorded.
+// a = op(a, b) in a's memory and type.
 Tensor& assign(Op op, Binary kernel, Tensor& a, const Tensor& b,
                Tensor (*compute_new)(const Tensor&, const Tensor&)) {
   check_operands(op, a, b);
-  const std::string called(name(op));
-  if (autograd::recording(std::array{a, b})) {
-    if (a.requires_grad() && a.is_leaf()) {
-      fail(called + "_", {.argument = "a",
-                          .expected = "no leaf that requires a gradient",
-                          .found = describe(a),
-                          .hint = "change it under NoGrad, or compute a new tensor"});
-    }
-    return a = compute_new(a, b);
-  }
+  const std::string called = std::string(name(op)) + "_";
   amp::require_one_device(op, std::array{a, b});
   const bool fits = is_floating(a.dtype()) || !is_floating(result_type(kernel, a, b));
   if (!fits || broadcast(called.c_str(), a.shape(), b.shape()) != a.shape()) {
-    fail(called + "_", {.argument = "b",
-                        .expected = "a result that fits into " + describe(a),
-                        .found = describe(b),
-                        .hint = "compute a new tensor"});
+    fail(called, {.argument = "b",
+                  .expected = "a result that fits into " + describe(a),
+                  .found = describe(b),
+                  .hint = "compute a new tensor"});
   }
-  backend::of(a).elementwise.binary(kernel, a, TensorView(b).expanded(a.shape()), a);
+  const bool records = write_records(a, b);
+  require_writable(called.c_str(), a, records);
+  if (records) {
+    // Products and quotients save their operands, which the write would change.
+    const bool saves = kernel == Binary::mul || kernel == Binary::div;
+    const bool is_shared = a.storage() == b.storage();
+    write(a, compute_new(saves ? clone(a) : a, saves && is_shared ? clone(b) : b), true);
+    return a;
+  }
+  const Tensor other = unaffected_by_write(a, b);
+  backend::of(a).elementwise.binary(kernel, a, TensorView(other).expanded(a.shape()), a);
   a.bump_version();
   return a;
 }

@@ -60,9 +60,8 @@ inline Tensor operator-(Scalar a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 
-// In place, in a's type, if no gradient is recorded: views and other handles of a see the change.
-// Otherwise a becomes a new tensor, the result of a recorded op; refused for leaves that require a
-// gradient, because the handle would no longer be the leaf.
+// In place, in a's type: views and other handles of a see the change, and so does the graph; see
+// copy_(). A temporary such as x[0] += y writes into what it views.
 Tensor& operator+=(Tensor& a, const Tensor& b);
 Tensor& operator-=(Tensor& a, const Tensor& b);
 Tensor& operator*=(Tensor& a, const Tensor& b);
@@ -71,6 +70,14 @@ Tensor& operator+=(Tensor& a, Scalar b);
 Tensor& operator-=(Tensor& a, Scalar b);
 Tensor& operator*=(Tensor& a, Scalar b);
 Tensor& operator/=(Tensor& a, Scalar b);
+inline Tensor operator+=(Tensor&& a, const Tensor& b) { return a += b; }
+inline Tensor operator-=(Tensor&& a, const Tensor& b) { return a -= b; }
+inline Tensor operator*=(Tensor&& a, const Tensor& b) { return a *= b; }
+inline Tensor operator/=(Tensor&& a, const Tensor& b) { return a /= b; }
+inline Tensor operator+=(Tensor&& a, Scalar b) { return a += b; }
+inline Tensor operator-=(Tensor&& a, Scalar b) { return a -= b; }
+inline Tensor operator*=(Tensor&& a, Scalar b) { return a *= b; }
+inline Tensor operator/=(Tensor&& a, Scalar b) { return a /= b; }
 
 // a + value * b * c and a + value * b / c.
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);

@@ -1,11 +1,10 @@
 #include <algorithm>
 
-#include "binade/autograd/grad_mode.h"
-#include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/in_place.h"
 #include "binade/ops/index/index.h"
 #include "binade/ops/index/mask.h"
 #include "binade/ops/shape/shape.h"
@@ -103,19 +102,16 @@ Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries) {
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values) {
   require_defined("index_put_", "x", x);
   require_defined("index_put_", "values", values);
-  require_outside_of_graph("index_put_", "values", values);
   if (std::none_of(entries.begin(), entries.end(), is_tensor))
     return copy_(index(x, entries), values);
   // The numbers of the selected elements; f64 has them exactly, and index() takes floats alone.
   const Tensor all = reshape(arange(x.numel(), DType::f64, x.device()), x.shape());
   const Tensor selected = index(all, entries);
-  const Tensor y = [&] {
-    const NoGrad no_grad;
-    const Tensor source = expand(cast(values, x.dtype()), selected.shape());
-    return index_put(reshape(x, {-1}), cast(reshape(selected, {-1}), DType::i64),
-                     reshape(source, {-1}));
-  }();
-  copy_(x, reshape(y, x.shape()));
+  require_writable("index_put_", x, write_records(x, values));
+  const Tensor source = expand(cast(values, x.dtype()), selected.shape());
+  const Tensor y =
+      index_put(reshape(x, {-1}), cast(reshape(selected, {-1}), DType::i64), reshape(source, {-1}));
+  write(x, reshape(y, x.shape()), true);
 }
 
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, double value) {

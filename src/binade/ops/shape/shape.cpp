@@ -58,6 +58,14 @@ Shape resolved_shape(const Tensor& x, const Shape& requested) {
   return shape;
 }
 
+// The result of an op that views its input.
+template <class F>
+Tensor view_result(const Call& call, const Tensor& x, const Tensor& y, F backward) {
+  call.result(y, std::move(backward));
+  y.set_view_of(x);
+  return y;
+}
+
 // The gradient of a view: dy at the view's elements, zero elsewhere.
 Tensor scattered(const Tensor& dy, const Shape& shape, const Strides& view_strides,
                  int64_t view_offset) {
@@ -114,7 +122,7 @@ Tensor reshape(const Tensor& x, const Shape& requested) {
   const Call call(Op::reshape, {x});
   const std::optional<Strides> strides = view_strides(x, shape);
   const Tensor y = strides ? x.strided(shape, *strides, x.offset()) : viewed(dense(x), shape);
-  return call.result(y, [from = x.shape()](const Tensor& dy, GradSlots dx) {
+  return view_result(call, x, y, [from = x.shape()](const Tensor& dy, GradSlots dx) {
     dx[0].add(viewed(dense(dy), from));
   });
 }
@@ -156,8 +164,8 @@ Tensor permute(const Tensor& x, const std::vector<int64_t>& axes) {
                      .found = to_string(Shape(axes))});
   }
   const Call call(Op::permute, {x});
-  return call.result(
-      x.strided(shape, strides, x.offset()),
+  return view_result(
+      call, x, x.strided(shape, strides, x.offset()),
       [inverse](const Tensor& dy, GradSlots dx) { dx[0].add(permute(dy, inverse)); });
 }
 
@@ -185,12 +193,13 @@ Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t 
   shape[at] = end > begin ? 1 + (end - begin - 1) / step : 0;
   if (shape[at] > 1) strides[at] *= step;
   const Tensor y = x.strided(shape, strides, x.offset() + begin * x.strides()[at]);
-  return call.result(y, [from = x.shape(), at, begin, step](const Tensor& dy, GradSlots dx) {
-    Strides into = dense_strides(from);
-    const int64_t offset = begin * into[at];
-    if (dy.shape()[at] > 1) into[at] *= step;
-    dx[0].add(scattered(dy, from, into, offset));
-  });
+  return view_result(call, x, y,
+                     [from = x.shape(), at, begin, step](const Tensor& dy, GradSlots dx) {
+                       Strides into = dense_strides(from);
+                       const int64_t offset = begin * into[at];
+                       if (dy.shape()[at] > 1) into[at] *= step;
+                       dx[0].add(scattered(dy, from, into, offset));
+                     });
 }
 
 Tensor select(const Tensor& x, int64_t axis, int64_t index) {
@@ -229,7 +238,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   if (shape == x.shape()) return x;
   shape.numel();  // fails if it overflows
   const Call call(Op::expand, {x});
-  return call.result(x.strided(shape, TensorView(x).expanded(shape).strides, x.offset()),
+  return view_result(call, x, x.strided(shape, TensorView(x).expanded(shape).strides, x.offset()),
                      [](const Tensor& dy, GradSlots dx) { add_reduced(dx[0], dy); });
 }
 
