@@ -92,6 +92,7 @@ void bind_losses(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_amp(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_init(nb::module_& m);
 void bind_sequence_layers(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_schedules(nb::module_& m);

@@ -46,6 +46,7 @@ NB_MODULE(_binade, m) {
   python::bind_autograd(m);
   python::bind_amp(m);
   python::bind_nn(m);
+  python::bind_init(m);
   python::bind_sequence_layers(m);
   python::bind_optim(m);
   python::bind_schedules(m);

@@ -1,4 +1,5 @@
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include "binade/io/lora.h"
 #include "binade/nn/conv.h"
@@ -36,11 +37,12 @@ void bind_base(nb::module_& m) {
   nb::class_<nn::Module>(m, "_Module")
       .def("named_parameters", &nn::Module::named_parameters)
       .def("named_buffers", &nn::Module::named_buffers)
-      .def("module_names",
+      .def("descriptions",
            [](nn::Module& self) {
-             std::vector<std::string> names;
-             for (const auto& entry : self.named_modules()) names.push_back(entry.first);
-             return names;
+             std::vector<std::pair<std::string, std::string>> all;
+             for (const auto& [path, module] : self.named_modules())
+               all.emplace_back(path, module->description());
+             return all;
            })
       .def(
           "layer",
@@ -222,6 +224,19 @@ void bind_transformer(nb::module_& m) {
       });
 }
 
+// Another model of the same configuration; its weights are loaded next.
+std::unique_ptr<nn::LanguageModel> model_like(nn::LanguageModel& model) {
+  if (!io::adapter_tensors(model).empty()) {
+    fail("copy", {.argument = "model",
+                  .expected = "a model without adapters",
+                  .found = "one with adapters",
+                  .hint = "copy it first, then add them"});
+  }
+  const Tensor& weight = model.head_weight();
+  return std::make_unique<nn::LanguageModel>(model.config(),
+                                             Placement{weight.device(), weight.dtype()});
+}
+
 void bind_models(nb::module_& m) {
   nb::class_<nn::LanguageModel, nn::Module>(m, "_LanguageModel")
       .def(
@@ -249,6 +264,7 @@ void bind_models(nb::module_& m) {
            [](nn::LanguageModel& self, const std::string& text) {
              self.set_activations(parsed_activations(text));
            })
+      .def("model_like", &model_like)
       .def_prop_ro("vocab", [](const nn::LanguageModel& self) { return self.config().vocab; })
       .def_prop_ro("context", [](const nn::LanguageModel& self) { return self.config().context; });
   nb::class_<nn::GPT, nn::LanguageModel>(m, "_GPT").def(
@@ -310,19 +326,6 @@ void bind_nn(nb::module_& m) {
   bind_norm_layers(m);
   bind_transformer(m);
   bind_models(m);
-  m.def("_init_restart", &nn::init::restart, "seed"_a);
-  m.def(
-      "_init_normal",
-      [](const Shape& shape, double std, Device device, DType dtype) {
-        return nn::init::normal(shape, std, {device, dtype});
-      },
-      ReleaseGil());
-  m.def(
-      "_init_uniform",
-      [](const Shape& shape, double bound, Device device, DType dtype) {
-        return nn::init::uniform(shape, bound, {device, dtype});
-      },
-      ReleaseGil());
 }
 
 }  // namespace binade::python

@@ -290,3 +290,64 @@ def test_documents_do_not_see_one_another():
     whole = model.loss(tokens, tokens, documents=[0, 3, 8]).item()
     parts = [model.loss(t, t).item() * t.numel() for t in (tokens[:, :3], tokens[:, 3:])]
     assert whole == pytest.approx(sum(parts) / 8, rel=1e-5)
+
+
+def test_module_dict():
+    heads = bn.nn.ModuleDict({"keys": bn.nn.Linear(2, 3)})
+    heads["b"] = bn.nn.ReLU()
+    assert list(heads) == ["keys", "b"] and "b" in heads and len(heads) == 2
+    assert [n for n, _ in heads.named_parameters()] == ["keys.weight", "keys.bias"]
+    assert heads["keys"](bn.ones(1, 2)).shape == (1, 3)
+    del heads["b"]
+    assert [type(m).__name__ for m in heads.values()] == ["Linear"]
+
+
+def test_containers_are_changed_and_cut():
+    model = bn.nn.Sequential(bn.nn.Linear(2, 3), bn.nn.ReLU()).append(bn.nn.Linear(3, 1))
+    model[1] = bn.nn.Tanh()
+    assert [type(m).__name__ for m in model] == ["Linear", "Tanh", "Linear"]
+    assert model[:2](bn.ones(1, 2)).shape == (1, 3) and isinstance(model[:1], bn.nn.Sequential)
+    layers = bn.nn.ModuleList([bn.nn.ReLU()])
+    layers.extend([bn.nn.Tanh(), bn.nn.ReLU()])
+    assert len(layers[1:]) == 2 and isinstance(layers[-1], bn.nn.ReLU)
+
+
+def test_a_model_is_printed_with_its_layers():
+    text = repr(bn.nn.GPT(3, 16, 2, 50, 8))
+    assert "(0-2): 3 x TransformerBlock(" in text and "(up): Linear(16, 64)" in text
+    assert repr(bn.nn.ResNet(3, (4, 8), (1, 1), 5)).count("Conv2d(") > 3
+    assert repr(bn.nn.Sequential(bn.nn.Linear(2, 3))) == \
+        "Sequential(\n  (0): Linear(2, 3, bias=True)\n)"
+
+
+INITS = {  # options for a weight [300, 50], the deviation, the largest magnitude
+    "xavier_uniform_": ({}, (2 / 350) ** 0.5, (6 / 350) ** 0.5),
+    "xavier_normal_": ({"gain": 2.0}, 2 * (2 / 350) ** 0.5, None),
+    "kaiming_uniform_": ({"a": 5**0.5}, (1 / 3 / 50) ** 0.5, (1 / 50) ** 0.5),
+    "kaiming_normal_": ({"mode": "fan_out", "nonlinearity": "relu"}, (2 / 300) ** 0.5, None),
+    "trunc_normal_": ({"std": 0.5, "a": -0.5, "b": 0.5}, 0.5 * 0.53956, 0.5),
+    "uniform_": ({"a": -3.0, "b": 3.0}, 3**0.5, 3.0),
+    "normal_": ({"std": 0.1}, 0.1, None),
+}
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_initial_values(name):
+    options, deviation, largest = INITS[name]
+    w = bn.empty(300, 50, requires_grad=True)
+    assert getattr(bn.nn.init, name)(w, **options) is w
+    values = w.detach().numpy()
+    # 15,000 draws: the deviation is known to 0.6% (one sigma), the mean to 0.8% of the deviation.
+    assert values.std() == pytest.approx(deviation, rel=0.03)
+    assert abs(values.mean()) < 0.04 * deviation
+    if largest is not None:
+        assert 0.95 * largest < np.abs(values).max() <= largest
+
+
+def test_orthogonal_and_identity():
+    w = bn.nn.init.orthogonal_(bn.empty(3, 5), gain=2.0)
+    assert np.allclose((w @ w.T).numpy(), 4 * np.eye(3), atol=1e-5)
+    assert bn.nn.init.eye_(bn.empty(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert bn.nn.init.calculate_gain("leaky_relu", 1.0) == pytest.approx(1.0)
+    with pytest.raises(bn.Error, match="fan_in"):
+        bn.nn.init.kaiming_normal_(w, mode="fan")

@@ -15,7 +15,7 @@
 (3, 2)
 """
 
-from .module import Module, ModuleList, Parameter, Sequential  # noqa: F401
+from .module import Module, ModuleDict, ModuleList, Parameter, Sequential  # noqa: F401
 from .layers import (  # noqa: F401
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
     AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, BatchNorm1d, BatchNorm2d, BatchNorm3d,

@@ -11,7 +11,7 @@ class Linear(NativeLayer):
 
     def __init__(self, in_features, out_features, bias=True, device="cpu", dtype=_F32, *,
                  activation="none"):
-        super().__init__(_binade._Linear(in_features, out_features, bias, activation, device, dtype))
+        super().__init__("_Linear", in_features, out_features, bias, activation, device, dtype)
         self.in_features, self.out_features = in_features, out_features
 
     def extra_repr(self):
@@ -22,7 +22,7 @@ class Embedding(NativeLayer):
     """Rows of a table by index."""
 
     def __init__(self, num_embeddings, embedding_dim, device="cpu", dtype=_F32, *, std=1.0):
-        super().__init__(_binade._Embedding(num_embeddings, embedding_dim, std, device, dtype))
+        super().__init__("_Embedding", num_embeddings, embedding_dim, std, device, dtype)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
 
     def extra_repr(self):
@@ -30,13 +30,12 @@ class Embedding(NativeLayer):
 
 
 def _conv(axes):
-    native = getattr(_binade, f"_Conv{axes}d")
 
     class Conv(NativeLayer):
         def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1,
                      groups=1, bias=True, device="cpu", dtype=_F32):
-            super().__init__(native(in_channels, out_channels, kernel_size, stride, padding,
-                                    dilation, groups, bias, device, dtype))
+            super().__init__(f"_Conv{axes}d", in_channels, out_channels, kernel_size, stride,
+                             padding, dilation, groups, bias, device, dtype)
 
     Conv.__name__ = Conv.__qualname__ = f"Conv{axes}d"
     Conv.__doc__ = f"A convolution over {axes} spatial axes."
@@ -49,13 +48,12 @@ Conv3d = _conv(3)
 
 
 def _conv_transpose(axes):
-    native = getattr(_binade, f"_ConvTranspose{axes}d")
 
     class ConvTranspose(NativeLayer):
         def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0,
                      output_padding=0, groups=1, bias=True, dilation=1, device="cpu", dtype=_F32):
-            super().__init__(native(in_channels, out_channels, kernel_size, stride, padding,
-                                    output_padding, groups, bias, dilation, device, dtype))
+            super().__init__(f"_ConvTranspose{axes}d", in_channels, out_channels, kernel_size,
+                             stride, padding, output_padding, groups, bias, dilation, device, dtype)
 
     ConvTranspose.__name__ = ConvTranspose.__qualname__ = f"ConvTranspose{axes}d"
     ConvTranspose.__doc__ = f"A transposed convolution over {axes} spatial axes."
@@ -71,14 +69,14 @@ class LayerNorm(NativeLayer):
     """Layer normalization over the last axis."""
 
     def __init__(self, normalized_shape, eps=1e-5, bias=True, device="cpu", dtype=_F32):
-        super().__init__(_binade._LayerNorm(_width(normalized_shape), eps, bias, device, dtype))
+        super().__init__("_LayerNorm", _width(normalized_shape), eps, bias, device, dtype)
 
 
 class RMSNorm(NativeLayer):
     """Root-mean-square normalization over the last axis."""
 
     def __init__(self, normalized_shape, eps=1e-5, device="cpu", dtype=_F32):
-        super().__init__(_binade._RMSNorm(_width(normalized_shape), eps, device, dtype))
+        super().__init__("_RMSNorm", _width(normalized_shape), eps, device, dtype)
 
 
 def _width(normalized_shape):
@@ -94,7 +92,7 @@ class BatchNorm2d(NativeLayer):
     """Normalization of each channel of [n, channels, ...] over the batch."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, device="cpu", dtype=_F32):
-        super().__init__(_binade._BatchNorm(num_features, eps, momentum, device, dtype))
+        super().__init__("_BatchNorm", num_features, eps, momentum, device, dtype)
 
 
 BatchNorm1d = BatchNorm3d = BatchNorm2d
@@ -104,7 +102,7 @@ class GroupNorm(NativeLayer):
     """Normalization of groups of channels of one sample."""
 
     def __init__(self, num_groups, num_channels, eps=1e-5, device="cpu", dtype=_F32):
-        super().__init__(_binade._GroupNorm(num_groups, num_channels, eps, device, dtype))
+        super().__init__("_GroupNorm", num_groups, num_channels, eps, device, dtype)
 
 
 class InstanceNorm2d(Module):
@@ -132,8 +130,8 @@ class MultiheadAttention(NativeLayer):
 
     def __init__(self, embed_dim, num_heads, *, kv_heads=0, bias=True, causal=True, dropout=0.0,
                  device="cpu", dtype=_F32):
-        super().__init__(_binade._MultiheadAttention(embed_dim, num_heads, kv_heads, bias, causal,
-                                                     dropout, device, dtype))
+        super().__init__("_MultiheadAttention", embed_dim, num_heads, kv_heads, bias, causal,
+                         dropout, device, dtype)
 
 
 class MLP(NativeLayer):
@@ -144,8 +142,8 @@ class MLP(NativeLayer):
 
     def __init__(self, width, hidden, *, gated=False, bias=True, activation=None,
                  dropout=0.0, device="cpu", dtype=_F32):
-        super().__init__(_binade._MLP(width, hidden, gated, bias, activation, dropout, device,
-                                      dtype))
+        super().__init__("_MLP", width, hidden, gated, bias, activation, dropout, device,
+                         dtype)
 
 
 class _Unweighted(Module):

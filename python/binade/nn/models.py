@@ -2,6 +2,7 @@
 
 from .. import _binade
 from .module import Module
+from .text import native_text
 
 _F32 = _binade.f32
 
@@ -9,9 +10,13 @@ _F32 = _binade.f32
 class _LanguageModel(Module):
     """A decoder-only transformer over token ids [batch, tokens]."""
 
-    def __init__(self, native):
+    def __init__(self, kind, *arguments):
         super().__init__()
-        object.__setattr__(self, "_native", native)
+        self._make_native(kind, *arguments)
+
+    def __repr__(self):
+        return native_text(type(self).__name__, f"vocab={self.vocab}, context={self.context}",
+                           self._native)
 
     def forward(self, tokens):
         """Logits [batch, tokens, vocab]."""
@@ -60,9 +65,10 @@ class _LanguageModel(Module):
     @classmethod
     def from_pretrained(cls, folder, device="cpu", dtype=_F32):
         """A GPT-2 or Llama from a folder: a model's, a checkpoint's or a run's."""
-        model = _LanguageModel(
-            _binade._load_pretrained(_binade._model_folder(str(folder)), device, dtype))
-        model.__class__ = cls
+        model = cls.__new__(cls)
+        Module.__init__(model)
+        object.__setattr__(model, "_native", _binade._load_pretrained(
+            _binade._model_folder(str(folder)), device, dtype))
         return model
 
 
@@ -82,8 +88,8 @@ class GPT(_LanguageModel):
     def __init__(self, layers=12, width=768, heads=12, vocab=50257, context=1024, *, dropout=0.0,
                  residual=None, activations="lean", seed=0, device="cpu",
                  dtype=_F32):
-        super().__init__(_binade._GPT(layers, width, heads, vocab, context, dropout, residual,
-                                      str(activations), seed, device, dtype))
+        super().__init__("_GPT", layers, width, heads, vocab, context, dropout, residual,
+                         str(activations), seed, device, dtype)
 
 
 class Llama(_LanguageModel):
@@ -92,9 +98,8 @@ class Llama(_LanguageModel):
     def __init__(self, layers=24, width=2048, heads=16, kv_heads=0, hidden=5632, vocab=32000,
                  context=2048, *, eps=1e-5, rope_theta=10000.0, tied_head=False, residual=None,
                  activations="lean", seed=0, device="cpu", dtype=_F32):
-        super().__init__(_binade._Llama(layers, width, heads, kv_heads, hidden, vocab, context, eps,
-                                        rope_theta, tied_head, residual, str(activations),
-                                        seed, device, dtype))
+        super().__init__("_Llama", layers, width, heads, kv_heads, hidden, vocab, context, eps,
+                         rope_theta, tied_head, residual, str(activations), seed, device, dtype)
 
 
 class ResNet(Module):
@@ -103,8 +108,11 @@ class ResNet(Module):
     def __init__(self, channels=3, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2), classes=1000, *,
                  block="basic", large_stem=True, seed=0, device="cpu", dtype=_F32):
         super().__init__()
-        object.__setattr__(self, "_native", _binade._ResNet(
-            channels, list(widths), list(blocks), classes, large_stem, seed, device, dtype, block))
+        self._make_native("_ResNet", channels, list(widths), list(blocks), classes, large_stem, seed,
+                          device, dtype, block)
+
+    def __repr__(self):
+        return native_text("ResNet", "", self._native)
 
     def forward(self, x):
         return self._native(x)

@@ -3,6 +3,8 @@
 from .. import _binade
 from .._binade import Tensor
 from .._hooks import RemovableHandle
+from . import copies
+from .text import inner_text, native_text, tree_text
 
 
 class Parameter(Tensor):
@@ -40,8 +42,8 @@ class Module:
     their module: policies, recipes, explain() and diagnoses use it.
     """
 
-    # Layers of the engine set it: the object that owns their parameters.
-    _native = None
+    # Of layers of the engine: the object that owns their parameters, and how it was made.
+    _native = _made = None
     training = True
 
     def __init__(self):
@@ -91,7 +93,7 @@ class Module:
         stores = self.__dict__
         if isinstance(value, (Module, Parameter)) and "_modules" not in stores:
             raise AttributeError("call super().__init__() before assigning modules or parameters")
-        if "_modules" not in stores:
+        if "_modules" not in stores or isinstance(getattr(type(self), name, None), property):
             object.__setattr__(self, name, value)
         elif isinstance(value, Module):
             object.__setattr__(value, "_name", name)
@@ -135,7 +137,9 @@ class Module:
         self._buffers[name] = tensor
 
     def add_module(self, name, module):
-        setattr(self, name, module)
+        """A child of this name, which need not be one that an attribute can have."""
+        object.__setattr__(module, "_name", name)
+        self._store(self._modules, name, module)
 
     # --- walking the tree ---
 
@@ -308,20 +312,39 @@ class Module:
         function(self)
         return self
 
-    def __reduce_ex__(self, protocol):
-        if self._native is not None:
-            raise TypeError(f"{type(self).__name__} is a module of the engine and cannot be copied "
-                            "or pickled: make another and load this one's state_dict()")
-        return super().__reduce_ex__(protocol)
+    def _make_native(self, kind, *arguments):
+        """Makes the engine's object. Copies and pickles make it from the same arguments."""
+        object.__setattr__(self, "_native", getattr(_binade, kind)(*arguments))
+        object.__setattr__(self, "_made",
+                           (kind, tuple(copies.plain_argument(a) for a in arguments)))
+
+    def __copy__(self):
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def __deepcopy__(self, memo):
+        return copies.deep_copy(self, memo)
+
+    def __getstate__(self):
+        state = dict(self.__dict__)
+        if state.pop("_native", None) is not None:
+            state["_native"] = copies.native_state(self)
+        return state
+
+    def __setstate__(self, state):
+        native = state.pop("_native", None)
+        self.__dict__.update(state)
+        if native is not None:
+            object.__setattr__(self, "_native", copies.native_from(native))
+            self._native.train(self.training)
 
     def extra_repr(self):
         return ""
 
     def __repr__(self):
-        lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ")
-                 for name, child in self._modules.items()]
-        head = f"{type(self).__name__}({self.extra_repr()}"
-        return head + ("\n" + "\n".join(lines) + "\n)" if lines else ")")
+        children = [(name, repr(child)) for name, child in self._modules.items()]
+        return tree_text(f"{type(self).__name__}({self.extra_repr()})", children)
 
 
 def _no_grad():
@@ -338,9 +361,9 @@ def _dtype_or_none(target):
 class NativeLayer(Module):
     """A layer of the engine: its parameters are those of the native object."""
 
-    def __init__(self, native):
+    def __init__(self, kind, *arguments):
         super().__init__()
-        object.__setattr__(self, "_native", native)
+        self._make_native(kind, *arguments)
 
     def forward(self, x):
         return self._native(x)
@@ -349,9 +372,32 @@ class NativeLayer(Module):
     def weight(self):
         return self._native.weight
 
+    @weight.setter
+    def weight(self, value):
+        self._native.weight = _shared(self._native.weight, value)
+
     @property
     def bias(self):
         return self._native.bias
+
+    @bias.setter
+    def bias(self, value):
+        self._native.bias = _shared(self._native.bias, value)
+
+    def extra_repr(self):
+        return inner_text(self._native.descriptions()[0][1])
+
+    def __repr__(self):
+        return native_text(type(self).__name__, self.extra_repr(), self._native)
+
+
+def _shared(present, value):
+    """A parameter that replaces one of a layer, which then shares it with another layer."""
+    if present is None or value.shape != present.shape or not (value.is_leaf and value.requires_grad):
+        expected = "None" if present is None else f"a leaf of shape {list(present.shape)} that requires a gradient"
+        _binade._fail("layer", argument="parameter", expected=expected,
+                      found=f"{list(value.shape)}, requires_grad={value.requires_grad}")
+    return value
 
 
 def _hook_result(result):
@@ -363,6 +409,14 @@ def _hook_result(result):
 
 class InnerLayer(NativeLayer):
     """A layer inside a model of the engine, which calls it and its hooks."""
+
+    def __init__(self, native):
+        Module.__init__(self)
+        object.__setattr__(self, "_native", native)
+
+    def __repr__(self):
+        name, _, inner = self._native.descriptions()[0][1].partition("(")
+        return native_text(name, inner.rstrip(")"), self._native)
 
     def register_forward_pre_hook(self, hook):
         def call(native, x):
@@ -378,7 +432,36 @@ class InnerLayer(NativeLayer):
         return RemovableHandle(self._native.register_forward_hook(call).remove)
 
 
-class Sequential(Module):
+class _Container(Module):
+    """What modules that hold others in order have in common."""
+
+    def _names(self):
+        return list(self._modules)
+
+    def __getitem__(self, i):
+        modules = list(self._modules.values())
+        return type(self)._of(modules[i]) if isinstance(i, slice) else modules[i]
+
+    def __setitem__(self, i, module):
+        self.add_module(self._names()[i], module)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def append(self, module):
+        self.add_module(str(len(self._modules)), module)
+        return self
+
+    def extend(self, modules):
+        for module in modules:
+            self.append(module)
+        return self
+
+
+class Sequential(_Container):
     """Modules one after another, named "0", "1", ..."""
 
     def __init__(self, *modules):
@@ -388,38 +471,68 @@ class Sequential(Module):
         for name, module in named:
             self.add_module(name, module)
 
+    @classmethod
+    def _of(cls, modules):
+        return cls(*modules)
+
     def forward(self, x):
         for module in self._modules.values():
             x = module(x)
         return x
 
-    def __getitem__(self, i):
-        return list(self._modules.values())[i]
 
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
-
-class ModuleList(Module):
+class ModuleList(_Container):
     """A list of modules; their forward is the caller's business."""
 
     def __init__(self, modules=()):
         super().__init__()
-        for module in modules:
-            self.append(module)
+        self.extend(modules)
 
-    def append(self, module):
-        self.add_module(str(len(self._modules)), module)
-        return self
+    @classmethod
+    def _of(cls, modules):
+        return cls(modules)
 
-    def __getitem__(self, i):
-        return list(self._modules.values())[i]
+
+class ModuleDict(Module):
+    """Modules by name, in the order of insertion; their forward is the caller's business.
+
+    >>> import binade as bn
+    >>> heads = bn.nn.ModuleDict({"a": bn.nn.Linear(2, 3), "b": bn.nn.Linear(2, 1)})
+    >>> heads["b"](bn.ones(4, 2)).shape, list(heads)
+    ((4, 1), ['a', 'b'])
+    """
+
+    def __init__(self, modules=()):
+        super().__init__()
+        self.update(modules)
+
+    def update(self, modules):
+        for name, module in dict(modules).items():
+            self[name] = module
+
+    def __getitem__(self, name):
+        return self._modules[name]
+
+    def __setitem__(self, name, module):
+        self.add_module(name, module)
+
+    def __delitem__(self, name):
+        del self._modules[name]
+
+    def __contains__(self, name):
+        return name in self._modules
 
     def __len__(self):
         return len(self._modules)
 
     def __iter__(self):
-        return iter(self._modules.values())
+        return iter(self._modules)
+
+    def keys(self):
+        return self._modules.keys()
+
+    def values(self):
+        return self._modules.values()
+
+    def items(self):
+        return self._modules.items()

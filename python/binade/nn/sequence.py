@@ -7,13 +7,13 @@ _F32 = _binade.f32
 
 
 class _Recurrent(Module):
-    def __init__(self, native, input_size, hidden_size):
+    def __init__(self, kind, input_size, hidden_size, *arguments):
         super().__init__()
-        object.__setattr__(self, "_native", native)
+        self._make_native(kind, input_size, hidden_size, *arguments)
         self.input_size, self.hidden_size = input_size, hidden_size
 
     def __getattr__(self, name):
-        if name.startswith(("weight_", "bias_")):
+        if name.startswith(("weight_", "bias_")) and self._native is not None:
             found = dict(self._native.named_parameters())
             if name in found:
                 return found[name]
@@ -39,9 +39,8 @@ class LSTM(_Recurrent):
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False,
                  dropout=0.0, bidirectional=False, device="cpu", dtype=_F32):
-        super().__init__(_binade._LSTM(input_size, hidden_size, num_layers, bias, batch_first,
-                                       dropout, bidirectional, device, dtype),
-                         input_size, hidden_size)
+        super().__init__("_LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, device, dtype)
 
     def forward(self, x, hx=None):
         """(output, (hidden, cell)) of x [time, batch, input_size], from the state hx or zeros."""
@@ -54,9 +53,8 @@ class GRU(_Recurrent):
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False,
                  dropout=0.0, bidirectional=False, device="cpu", dtype=_F32):
-        super().__init__(_binade._GRU(input_size, hidden_size, num_layers, bias, batch_first,
-                                      dropout, bidirectional, device, dtype),
-                         input_size, hidden_size)
+        super().__init__("_GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, device, dtype)
 
 
 class RNN(_Recurrent):
@@ -64,9 +62,8 @@ class RNN(_Recurrent):
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,
                  batch_first=False, dropout=0.0, bidirectional=False, device="cpu", dtype=_F32):
-        super().__init__(_binade._RNN(input_size, hidden_size, num_layers, nonlinearity, bias,
-                                      batch_first, dropout, bidirectional, device, dtype),
-                         input_size, hidden_size)
+        super().__init__("_RNN", input_size, hidden_size, num_layers, nonlinearity, bias, batch_first,
+                         dropout, bidirectional, device, dtype)
 
 
 class MaskedAttention(Module):
@@ -85,8 +82,8 @@ class MaskedAttention(Module):
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, *, kdim=None, vdim=None,
                  batch_first=False, device="cpu", dtype=_F32):
         super().__init__()
-        object.__setattr__(self, "_native", _binade._MaskedAttention(
-            embed_dim, num_heads, dropout, bias, kdim or 0, vdim or 0, batch_first, device, dtype))
+        self._make_native("_MaskedAttention", embed_dim, num_heads, dropout, bias, kdim or 0,
+                          vdim or 0, batch_first, device, dtype)
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 is_causal=False):
