@@ -13,7 +13,7 @@ namespace {
 
 using namespace optim;
 
-// A value as binade/optim.py gives it.
+// A value as binade.optim gives it.
 OptionValue value_of(std::string_view name, nb::handle given) {
   const OtherValue other{nb::cast<std::string>(nb::repr(given))};
   if (nb::isinstance<nb::bool_>(given)) return nb::cast<bool>(given);

@@ -2,23 +2,26 @@
 
 import contextlib
 
-from . import _binade
-from ._binade import OneCycle, Schedule, Tensor  # noqa: F401
+from .. import _binade
+from .._binade import OneCycle, Schedule, Tensor  # noqa: F401
 
 _F32 = _binade.f32
 
 
 class _ParamGroup:
-    """One group of parameters; "lr" can be read and set."""
+    """One group of parameters; "lr" can be read and set. "initial_lr" is the one it began with."""
 
     def __init__(self, optimizer, place, params):
         self._optimizer, self._place, self._params = optimizer, place, params
+        self._initial_lr = optimizer.lr(place)
 
     def __getitem__(self, key):
         if key == "lr":
             return self._optimizer.lr(self._place)
         if key == "params":
             return self._params
+        if key == "initial_lr":
+            return self._initial_lr
         raise KeyError(key)
 
     def __setitem__(self, key, value):
@@ -313,3 +316,6 @@ class EMA:
 
     def load_state_dict(self, state_dict):
         self._native.load_state_dict(state_dict)
+
+
+from . import lr_scheduler  # noqa: E402,F401  it needs the classes above
