@@ -46,7 +46,7 @@ def tensor(data, dtype=None, device="cpu", requires_grad=False):
             wide = "f64" if dtype is not None and _binade.dtype(dtype) == "f64" else "f32"
             new = _binade._tensor([float(v) for v in values], shape, wide, "cpu")
     if dtype is not None:
-        new = new.to(dtype)
+        new = new.to(_binade.dtype(dtype))
     new = new.to(device)
     if requires_grad:
         new.requires_grad = True
@@ -149,6 +149,10 @@ def _creator(name):
     native = getattr(_binade, name)
 
     def create(*size, requires_grad=False, **options):
+        if options.get("dtype") is None:
+            options.pop("dtype", None)
+        else:
+            options["dtype"] = _binade.dtype(options["dtype"])
         new = native(_size(size), **options)
         if requires_grad:
             new.requires_grad = True

@@ -66,6 +66,9 @@ class autocast(_Scoped):
                           found=repr(device_type))
         if dtype is None:
             dtype = _binade.f16 if kind == "cuda" else _binade.bf16
+        dtype = _binade.dtype(dtype)
+        if enabled and dtype not in (_binade.f16, _binade.bf16):
+            _binade._fail("autocast", argument="dtype", expected="f16 or bf16", found=dtype.name)
         self._dtype, self._enabled, self._policy = dtype, enabled, policy
 
     def _make(self, enabled):
@@ -78,6 +81,7 @@ class matmul_precision(_Scoped):
     def __init__(self, precision):
         super().__init__()
         self._precision = precision
+        self._make(True)  # refuses an unknown name here, not where it is entered
 
     def _make(self, enabled):
         return _binade._matmul_precision(self._precision if enabled else "highest")

@@ -3,11 +3,12 @@
 import difflib
 import json
 import os
+import re
 import threading
 import weakref
 
 from . import _binade
-from ._binade import Config, RunResult  # noqa: F401
+from ._binade import Config, Error, RunResult, Tensor, Tokenizer  # noqa: F401
 
 
 def _text(value):
@@ -16,6 +17,20 @@ def _text(value):
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _in_python(error):
+    """An error of the configuration with options as Python spells them: lora_rank, not --lora-rank
+    or [lora] rank."""
+    known = {name for name, _ in _binade._keys()}
+
+    def spelled(text):
+        return re.sub(r"--([a-z][a-z0-9-]*)", lambda found: found[1].replace("-", "_")
+                      if found[1] in known else found[0], text)
+
+    argument = re.sub(r"^\[[a-z.]+\] (?=[a-z_]+$)", "", spelled(error.argument))
+    facts = {name: spelled(getattr(error, name)) for name in ("expected", "found", "hint")}
+    _binade._fail("train", argument=argument, details=error.details, **facts)
 
 
 def configuration(file=None, **options):
@@ -29,7 +44,12 @@ def configuration(file=None, **options):
             near = [k.replace("-", "_") for k in difflib.get_close_matches(name, known)]
             _binade._fail("train", argument=name.replace("-", "_"), expected="a key of the configuration",
                           found="an unknown one", hint="near it: " + ", ".join(near) if near else "")
-    return _binade._resolve("" if file is None else str(file), given)
+    try:
+        return _binade._resolve("" if file is None else str(file), given)
+    except Error as error:
+        if error.op == "config" and file is None:
+            _in_python(error)
+        raise
 
 
 class TrainingRun:
@@ -131,21 +151,53 @@ def train(config=None, **options):
     return TrainingRun(config)
 
 
+def generate_with(native, prompt, tokenizer, options):
+    """generate() of a model of the engine: ids, or a text with its tokenizer."""
+    if tokenizer is not None:
+        return _binade._generate(native, tokenizer, prompt, *options).decode(errors="replace")
+    if isinstance(prompt, str):
+        _binade._fail("generate", argument="prompt", expected="token ids, or a tokenizer",
+                      found="a text", hint="pass tokenizer=binade.Tokenizer(path)")
+    if isinstance(prompt, Tensor):
+        prompt = prompt.reshape(-1) if prompt.ndim == 2 and prompt.shape[0] == 1 else prompt
+        prompt = prompt.tolist()
+    return _binade._generate_ids(native, list(prompt), *options)
+
+
 def generate(model, prompt="\n", tokens=200, temperature=0.8, top_k=40, top_p=1.0, seed=0):
     """Continues a text with a model: a folder (a model's, a checkpoint's, a run's) or a language
     model of binade.nn, whose prompt and result are lists of token ids."""
     options = (tokens, temperature, top_k, top_p, seed)
     if not isinstance(model, (str, os.PathLike)):
-        return _binade._generate_ids(model._native, list(prompt), *options)
-    folder = _binade._model_folder(str(model))
+        return generate_with(model._native, prompt, None, options)
+    folder = _binade._model_folder(str(model), "generate")
     native = _binade._load_pretrained(folder, "cpu", _binade.f32)
-    tokenizer = _binade._tokenizer_of(folder, native.vocab)
-    return _binade._generate(native, tokenizer, prompt, *options).decode(errors="replace")
+    return generate_with(native, prompt, _binade._tokenizer_of(folder, native.vocab), options)
+
+
+def eval(model, data=None, batch=8, stride=0, device="cpu"):
+    """Loss, perplexity and, where the text is known, bits per byte of a folder's model (a model's, a
+    checkpoint's, a run's) as `binade eval` measures them: a dictionary.
+
+    `data` is a text, a folder of texts, a token file or examples; by default the validation part of
+    the run's own data. With a `stride`, tokens are predicted from sliding windows. Runs in f32, or
+    in the precision of the autocast around it.
+    """
+    return _binade._evaluate(_binade._model_folder(str(model), "eval"),
+                             "" if data is None else str(data), batch, stride, device)
+
+
+def export(source, to, dtype=None, adapter=False, force=False):
+    """Writes the model of a run or a checkpoint as a folder that transformers loads, and returns
+    the number of parameters. `adapter`: the adapter of a LoRA run in PEFT's files instead of merging
+    it; `force` replaces a model in `to`."""
+    return _binade._export(_binade._model_folder(str(source), "export"), str(to),
+                           None if dtype is None else _binade.dtype(dtype), adapter, force)
 
 
 def tokenizer(name="bytes"):
     """The tokenizer of a file or folder; "bytes" for the bytes of a text."""
-    return _binade._open_tokenizer(str(name))
+    return Tokenizer(name)
 
 
 def plan(config=None, memory=None, **options):

@@ -80,6 +80,18 @@ void bind_device(nb::module_& m) {
           "other"_a.none());
 }
 
+// TypeError, which names the dtypes, for an object that names none.
+DType named(nb::handle object) {
+  if (const auto dtype = dtype_from(object)) return *dtype;
+  std::string known;
+  for (const DType dtype : all_dtypes)
+    known += (known.empty() ? "" : ", ") + std::string(name(dtype));
+  throw nb::type_error(("expected a dtype: " + known +
+                        ", or PyTorch's or NumPy's name of one; found " +
+                        nb::cast<std::string>(nb::repr(object)))
+                           .c_str());
+}
+
 }  // namespace
 
 std::optional<DType> dtype_from(nb::handle object) {
@@ -114,8 +126,8 @@ std::optional<Device> device_from(nb::handle object) {
 void bind_dtype(nb::module_& m) {
   nb::class_<DTypeObject>(m, "dtype", "The element type of a tensor.")
       .def(
-          "__init__", [](DTypeObject* self, DType value) { new (self) DTypeObject{value}; },
-          "name"_a)
+          "__init__",
+          [](DTypeObject* self, nb::handle name) { new (self) DTypeObject{named(name)}; }, "name"_a)
       .def_prop_ro("name", dtype_name)
       .def_prop_ro("itemsize", [](const DTypeObject& self) { return size_of(self.value); })
       .def_prop_ro("is_floating_point",

@@ -37,10 +37,15 @@ void bind_errors(nb::module_& m) {
   m.def(
       "_fail",
       [](const std::string& op, const std::string& argument, const std::string& expected,
-         const std::string& found, const std::string& hint) {
-        fail(op, {.argument = argument, .expected = expected, .found = found, .hint = hint});
+         const std::string& found, const std::string& hint, const std::string& details) {
+        fail(op, {.argument = argument,
+                  .expected = expected,
+                  .found = found,
+                  .hint = hint,
+                  .details = details});
       },
-      "op"_a, "argument"_a = "", "expected"_a = "", "found"_a = "", "hint"_a = "");
+      "op"_a, "argument"_a = "", "expected"_a = "", "found"_a = "", "hint"_a = "",
+      "details"_a = "");
 }
 
 SharedObject::SharedObject(nb::handle object)

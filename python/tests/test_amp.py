@@ -168,3 +168,13 @@ def test_wrong_recipes_are_refused(text, word):
 def test_autocast_knows_its_devices():
     with pytest.raises(bn.Error, match="cpu or cuda"):
         bn.autocast("gpu")
+
+
+def test_a_wrong_dtype_or_precision_is_refused_where_it_is_written():
+    with pytest.raises(TypeError, match="'bf61'"):
+        bn.autocast("cpu", dtype="bf61")
+    with pytest.raises(bn.Error, match="f16 or bf16"):
+        bn.autocast("cpu", dtype=bn.i64)
+    with pytest.raises(bn.Error, match="hihg"):
+        bn.amp.matmul_precision("hihg")
+    assert bn.autocast("cpu", dtype=bn.f32, enabled=False)

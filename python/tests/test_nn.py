@@ -351,3 +351,10 @@ def test_orthogonal_and_identity():
     assert bn.nn.init.calculate_gain("leaky_relu", 1.0) == pytest.approx(1.0)
     with pytest.raises(bn.Error, match="fan_in"):
         bn.nn.init.kaiming_normal_(w, mode="fan")
+
+
+def test_differences_of_a_state_stand_on_lines_of_their_own():
+    with pytest.raises(bn.Error) as raised:
+        bn.nn.Linear(2, 3).load_state_dict({"weight": bn.ones(2, 2), "extra": bn.ones(1)})
+    assert str(raised.value).splitlines()[1:] == [
+        "  missing: bias", "  not in this model: extra", "  weight: expected [3, 2], found [2, 2]"]

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import signal
 import subprocess
@@ -143,3 +144,55 @@ except KeyboardInterrupt:
     rest = child.stdout.read().split()
     assert child.wait() == 0 and rest[-1] == "interrupted"
     assert any((tmp_path / "run" / "checkpoints").iterdir())
+
+
+def test_a_run_is_evaluated_and_exported(tmp_path):
+    run = bn.train(steps=2, out=tmp_path / "run", **TINY)
+    last = list(run)[-1]
+    result = bn.eval(tmp_path / "run")
+    assert result["loss"] == pytest.approx(last["validation_loss"], rel=0.1)
+    assert result["perplexity"] == pytest.approx(math.exp(result["loss"]))
+    assert result["bits_per_byte"] == pytest.approx(result["loss"] / math.log(2), rel=1e-3)
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat. " * 20)
+    own = bn.eval(tmp_path / "run", data=text, batch=3)
+    assert own["tokens"] == 479 and own["loss"] != result["loss"]
+    with bn.autocast("cpu", dtype=bn.bf16):
+        lower = bn.eval(tmp_path / "run", data=text)["loss"]
+    assert lower != own["loss"] and lower == pytest.approx(own["loss"], rel=1e-2)
+
+    parameters = bn.export(tmp_path / "run", tmp_path / "hf", dtype=bn.bf16)
+    model = bn.nn.Llama.from_pretrained(tmp_path / "hf")
+    assert parameters == sum(p.numel() for p in model.parameters())
+    with pytest.raises(bn.Error, match="export"):
+        bn.export(tmp_path / "none", tmp_path / "other")
+
+
+def test_models_generate():
+    model = bn.nn.GPT(1, 16, 2, 256, 8)
+    ids = model.generate([1, 2, 3], tokens=4, temperature=0)
+    assert ids == model.generate(bn.tensor([[1, 2, 3]]), tokens=4, temperature=0)
+    assert ids == bn.generate(model, [1, 2, 3], tokens=4, temperature=0)
+    tokenizer = bn.Tokenizer("bytes")
+    text = model.generate("\x01\x02\x03", tokens=4, temperature=0, tokenizer=tokenizer)
+    assert text.encode(errors="replace") == bytes(ids).decode(errors="replace").encode(errors="replace")
+    with pytest.raises(bn.Error, match="Tokenizer"):
+        model.generate("text")
+
+
+def test_tokenizers_of_files(tmp_path):
+    tokenizer = bn.Tokenizer("bytes")
+    ids = tokenizer.encode("héllo")
+    assert len(ids) == 6 and len(tokenizer) == 256
+    assert tokenizer.decode(ids) == tokenizer.decode(bn.tensor(ids)) == "héllo"
+    with pytest.raises(bn.Error, match="none.json"):
+        bn.Tokenizer(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("options, argument", [
+    (dict(lr="abc"), "lr"), (dict(layers=2, width=10, heads=4), "heads"),
+    (dict(lora_rank=-1), "lora_rank")])
+def test_errors_name_options_as_python_does(options, argument):
+    with pytest.raises(bn.Error) as raised:
+        bn.training.configuration(**options)
+    assert raised.value.argument == argument and "--" not in str(raised.value)

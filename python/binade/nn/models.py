@@ -58,6 +58,22 @@ class _LanguageModel(Module):
     def context(self):
         return self._native.context
 
+    def generate(self, prompt, tokens=200, temperature=0.8, top_k=40, top_p=1.0, seed=0, *,
+                 tokenizer=None):
+        """Continues token ids (a list or a tensor of one text) and returns the new ones as a list;
+        with a Tokenizer, `prompt` and the result are texts.
+
+        >>> import binade as bn
+        >>> model = bn.nn.GPT(layers=1, width=16, heads=2, vocab=256, context=8)
+        >>> len(model.generate([1, 2, 3], tokens=5))
+        5
+        >>> type(model.generate("a", tokens=5, tokenizer=bn.Tokenizer("bytes")))
+        <class 'str'>
+        """
+        from ..training import generate_with
+        return generate_with(self._native, prompt, tokenizer,
+                             (tokens, temperature, top_k, top_p, seed))
+
     def save_pretrained(self, folder):
         """Writes config.json and model.safetensors as Hugging Face names them."""
         _binade._save_pretrained(self._native, folder)
@@ -68,7 +84,7 @@ class _LanguageModel(Module):
         model = cls.__new__(cls)
         Module.__init__(model)
         object.__setattr__(model, "_native", _binade._load_pretrained(
-            _binade._model_folder(str(folder)), device, dtype))
+            _binade._model_folder(str(folder), "from_pretrained"), device, dtype))
         return model
 
 

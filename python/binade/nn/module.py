@@ -250,13 +250,13 @@ class Module:
                 if own:
                     module._native.load_state_dict(own, False)
         mine = self.state_dict()
-        problems = [f"\n  missing: {name}" for name in mine if strict and name not in state]
-        problems += [f"\n  not in this model: {n}" for n in state if strict and n not in mine]
-        problems += [f"\n  {n}: expected {list(t.shape)}, found {list(state[n].shape)}"
+        problems = [f"  missing: {name}" for name in mine if strict and name not in state]
+        problems += [f"  not in this model: {n}" for n in state if strict and n not in mine]
+        problems += [f"  {n}: expected {list(t.shape)}, found {list(state[n].shape)}"
                      for n, t in mine.items() if n in state and state[n].shape != t.shape]
         if problems:
             _binade._fail("load_state_dict", argument="state", expected="the tensors of this module",
-                          found="these differences:" + "".join(problems))
+                          found=f"{len(problems)} differences", details="\n".join(problems))
         for name, tensor in mine.items():
             if name in state:
                 tensor.copy_(state[name].detach())
