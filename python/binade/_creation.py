@@ -21,7 +21,7 @@ def _flat(data):
     return values, (len(data),) + (shape or ())
 
 
-def tensor(data, dtype=None, device="cpu", requires_grad=False):
+def tensor(data, dtype=None, device="cpu", requires_grad=False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested lists, an array or a tensor.
 
     >>> import binade as bn
@@ -76,7 +76,7 @@ def _element_strides(array):
     return tuple(strides)
 
 
-def from_numpy(array):
+def from_numpy(array) -> Tensor:
     """A tensor that shares the memory of a NumPy array, ml_dtypes' types included.
 
     >>> import binade as bn, numpy as np
@@ -103,7 +103,7 @@ def from_numpy(array):
     return _binade._from_pointer(array.ctypes.data, array.shape, strides, dtype, "cpu", array)
 
 
-def from_dlpack(x):
+def from_dlpack(x) -> Tensor:
     """A tensor that shares the memory of any object with __dlpack__: torch, JAX, CuPy, NumPy.
 
     >>> import binade as bn, numpy as np
@@ -122,7 +122,7 @@ def from_dlpack(x):
     return _binade._from_dlpack(capsule)
 
 
-def asarray(x, dtype=None, device=None):
+def asarray(x, dtype=None, device=None) -> Tensor:
     """`x` as a tensor, without a copy if its memory can be shared."""
     if isinstance(x, Tensor):
         out = x
@@ -148,7 +148,7 @@ def _size(size):
 def _creator(name):
     native = getattr(_binade, name)
 
-    def create(*size, requires_grad=False, **options):
+    def create(*size, requires_grad=False, **options) -> Tensor:
         if options.get("dtype") is None:
             options.pop("dtype", None)
         else:
@@ -170,7 +170,7 @@ randn = _creator("randn")
 rand = _creator("rand")
 
 
-def full(size, fill_value, dtype=None, device="cpu", requires_grad=False):
+def full(size, fill_value, dtype=None, device="cpu", requires_grad=False) -> Tensor:
     """A tensor of one value; without a dtype the value decides: bool, i64 or f32.
 
     >>> import binade as bn
@@ -187,7 +187,7 @@ def full(size, fill_value, dtype=None, device="cpu", requires_grad=False):
 
 
 def _like(create):
-    def like(input, *, dtype=None, device=None, requires_grad=False):
+    def like(input, *, dtype=None, device=None, requires_grad=False) -> Tensor:
         return create(input.shape, dtype=dtype or input.dtype, device=device or input.device,
                       requires_grad=requires_grad)
 
@@ -200,12 +200,12 @@ zeros_like, ones_like, empty_like = _like(zeros), _like(ones), _like(empty)
 rand_like, randn_like = _like(rand), _like(randn)
 
 
-def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False):
+def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False) -> Tensor:
     """One value in input's shape, dtype and device."""
     return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
 
 
-def randperm(n, *, seed=None, device="cpu"):
+def randperm(n, *, seed=None, device="cpu") -> Tensor:
     """The numbers 0 ... n - 1 in random order: a function of `seed`, or of manual_seed and the
     number of draws.
 
@@ -216,7 +216,7 @@ def randperm(n, *, seed=None, device="cpu"):
     return rand(n, seed=seed, dtype=_binade.f64).argsort().to(device)
 
 
-def arange(start, end=None, step=1, dtype=None, device="cpu"):
+def arange(start, end=None, step=1, dtype=None, device="cpu") -> Tensor:
     """Numbers from `start` (0 if only one is given) up to `end`, `step` apart."""
     if end is None:
         start, end = 0, start
@@ -230,7 +230,7 @@ def arange(start, end=None, step=1, dtype=None, device="cpu"):
     return numbers if dtype is None else numbers.to(dtype)
 
 
-def manual_seed(seed):
+def manual_seed(seed) -> None:
     """Restarts what this thread draws: initial weights, randn, dropout.
 
     >>> import binade as bn

@@ -7,7 +7,7 @@ from ._binade import Tensor
 from ._entries import last_of_each, put
 
 
-def einsum(equation, *operands):
+def einsum(equation, *operands) -> Tensor:
     """The sum of products that an equation describes.
 
     >>> import binade as bn
@@ -20,7 +20,7 @@ def einsum(equation, *operands):
     return _binade._einsum(equation, list(operands))
 
 
-def checkpoint(function, *inputs):
+def checkpoint(function, *inputs) -> Tensor:
     """function(*inputs) without saving activations: the backward runs `function` again."""
     def checked(*given):
         result = function(*given)
@@ -32,12 +32,12 @@ def checkpoint(function, *inputs):
     return _binade._checkpoint(checked, list(inputs))
 
 
-def clone(input):
+def clone(input) -> Tensor:
     """A copy with memory of its own."""
     return input.clone()
 
 
-def equal(input, other):
+def equal(input, other) -> builtins.bool:
     """Whether two tensors have the same shape and equal elements.
 
     >>> import binade as bn
@@ -49,7 +49,7 @@ def equal(input, other):
     return bool((input == other).to(_binade.i32).sum().item() == input.numel())
 
 
-def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other|, by element; equal infinities are close.
 
     >>> import binade as bn
@@ -61,7 +61,7 @@ def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     return close | (input.isnan() & other.isnan()) if equal_nan else close
 
 
-def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> builtins.bool:
     """Whether isclose() holds for all elements.
 
     >>> import binade as bn
@@ -78,7 +78,7 @@ def _beside(number, tensor):
     return full((), number, dtype=dtype, device="cpu" if tensor is None else tensor.device)
 
 
-def where(condition, input=None, other=None):
+def where(condition, input=None, other=None) -> Tensor:
     """`input` where the condition holds, else `other`, either a tensor or a number; without them,
     the indices of the true elements, one tensor per axis.
 
@@ -128,7 +128,7 @@ def _scatter_rows(input, dim, index):
     return rows.reshape(-1)
 
 
-def scatter(input, dim, index, src=None, *, value=None):
+def scatter(input, dim, index, src=None, *, value=None) -> Tensor:
     """input with src's elements, or a number, at the indices along an axis; of those with one index
     the last stays.
 
@@ -150,14 +150,14 @@ def scatter(input, dim, index, src=None, *, value=None):
 _scatter_add = _binade.scatter_add
 
 
-def scatter_add(input, dim, index, source):
+def scatter_add(input, dim, index, source) -> Tensor:
     """input with source's elements added at the indices along an axis."""
     for axis in range(index.ndim):
         source = source.slice(axis, 0, index.shape[axis])
     return _scatter_add(input, dim, index, source)
 
 
-def index_add(input, dim, index, source):
+def index_add(input, dim, index, source) -> Tensor:
     """input with the slices of `source` added at the indices along an axis."""
     dim = _axis_of(input, dim)
     sizes = [1] * source.ndim
@@ -165,70 +165,70 @@ def index_add(input, dim, index, source):
     return _scatter_add(input, dim, index.reshape(sizes).expand(source.shape).contiguous(), source)
 
 
-def take(input, index):
+def take(input, index) -> Tensor:
     """The elements at places of the flattened input."""
     return input.reshape(-1)[index]
 
 
-def take_along_dim(input, indices, dim):
+def take_along_dim(input, indices, dim) -> Tensor:
     """input.gather(dim, indices)."""
     return input.gather(dim, indices)
 
 
-def count_nonzero(input, dim=None):
+def count_nonzero(input, dim=None) -> Tensor:
     """The number of elements that are not zero, i64."""
     return (input != 0).sum(dim)
 
 
-def nansum(input, dim=None, keepdim=False):
+def nansum(input, dim=None, keepdim=False) -> Tensor:
     """The sum of the elements that are not NaN."""
     return where(input.isnan(), 0.0, input).sum(dim, keepdim)
 
 
-def floor_divide(input, other):
+def floor_divide(input, other) -> Tensor:
     """floor(input / other): Python's //."""
     return input // other
 
 
-def swapaxes(input, axis0, axis1):
+def swapaxes(input, axis0, axis1) -> Tensor:
     """transpose() under NumPy's name."""
     return input.transpose(axis0, axis1)
 
 
-def movedim(input, source, destination):
+def movedim(input, source, destination) -> Tensor:
     """An axis moved to another place; the others keep their order."""
     axes = list(range(input.ndim))
     axes.insert(_axis_of(input, destination), axes.pop(_axis_of(input, source)))
     return input.permute(axes)
 
 
-def tile(input, dims):
+def tile(input, dims) -> Tensor:
     """repeat() that takes fewer repetitions than there are axes."""
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     return input.repeat((1,) * (input.ndim - len(dims)) + dims)
 
 
-def ravel(input):
+def ravel(input) -> Tensor:
     """All elements in one axis."""
     return input.reshape(-1)
 
 
-def broadcast_to(input, size):
+def broadcast_to(input, size) -> Tensor:
     """expand() under NumPy's name."""
     return input.expand(size)
 
 
-def narrow(input, dim, start, length):
+def narrow(input, dim, start, length) -> Tensor:
     """Elements start ... start + length - 1 of an axis, without a copy."""
     return input.slice(dim, start, start + length)
 
 
-def hstack(tensors):
+def hstack(tensors) -> Tensor:
     """Joins tensors along their second axis; lines along their only one."""
     return _binade.cat(list(tensors), 0 if tensors[0].ndim == 1 else 1)
 
 
-def vstack(tensors):
+def vstack(tensors) -> Tensor:
     """Joins tensors along their first axis; lines become rows."""
     return _binade.cat([t.unsqueeze(0) if t.ndim == 1 else t for t in tensors], 0)
 

@@ -33,7 +33,7 @@ def _in_python(error):
     _binade._fail("train", argument=argument, details=error.details, **facts)
 
 
-def configuration(file=None, **options):
+def configuration(file=None, **options) -> Config:
     """The configuration of `binade train` from a TOML file and options; keys as on the command
     line, with underscores."""
     given = [(name.replace("_", "-"), _text(value)) for name, value in options.items()
@@ -138,7 +138,7 @@ class TrainingRun:
         return self._run.result
 
 
-def train(config=None, **options):
+def train(config=None, **options) -> TrainingRun:
     """Trains as `binade train` does and returns an iterator over its steps.
 
         for step in bn.train(steps=200, precision="bf16", out="runs/first"):
@@ -175,7 +175,7 @@ def generate(model, prompt="\n", tokens=200, temperature=0.8, top_k=40, top_p=1.
     return generate_with(native, prompt, _binade._tokenizer_of(folder, native.vocab), options)
 
 
-def eval(model, data=None, batch=8, stride=0, device="cpu"):
+def eval(model, data=None, batch=8, stride=0, device="cpu") -> dict:
     """Loss, perplexity and, where the text is known, bits per byte of a folder's model (a model's, a
     checkpoint's, a run's) as `binade eval` measures them: a dictionary.
 
@@ -187,7 +187,7 @@ def eval(model, data=None, batch=8, stride=0, device="cpu"):
                              "" if data is None else str(data), batch, stride, device)
 
 
-def export(source, to, dtype=None, adapter=False, force=False):
+def export(source, to, dtype=None, adapter=False, force=False) -> int:
     """Writes the model of a run or a checkpoint as a folder that transformers loads, and returns
     the number of parameters. `adapter`: the adapter of a LoRA run in PEFT's files instead of merging
     it; `force` replaces a model in `to`."""
@@ -195,7 +195,7 @@ def export(source, to, dtype=None, adapter=False, force=False):
                            None if dtype is None else _binade.dtype(dtype), adapter, force)
 
 
-def tokenizer(name="bytes"):
+def tokenizer(name="bytes") -> Tokenizer:
     """The tokenizer of a file or folder; "bytes" for the bytes of a text."""
     return Tokenizer(name)
 

@@ -181,7 +181,7 @@ void bind_spreads(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
         [run](const Tensor& x, const MaybeAxes& dim, bool unbiased, bool keepdim) {
           return run(x, axes_of(dim), keepdim, unbiased ? 1 : 0);
         },
-        nb::arg(names.axis) = nb::none(), "unbiased"_a, keep);
+        nb::arg(names.axis) = nb::none(), nb::kw_only(), "unbiased"_a, keep);
   }
 }
 
