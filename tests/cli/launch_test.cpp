@@ -68,6 +68,13 @@ TEST_F(LaunchMpi, AStoppedRunIsNotStartedAgain) {
   }
 }
 
+TEST_F(LaunchMpi, ADivergedRunIsNotStartedAgain) {
+  LaunchedRun run(launch(options("12", "4") + " --warmup 0 --beta2 0 --lr 3e-2"));
+  EXPECT_EQ(run.wait(), 3) << run.output();
+  EXPECT_THAT(run.output(),
+              AllOf(HasSubstr("the run has failed"), Not(HasSubstr("starting again"))));
+}
+
 // Before mpirun has started its ranks, and while these start.
 TEST_F(LaunchMpi, IsStoppedInItsStartUp) {
   for (const bool ranks_exist : {false, true}) {

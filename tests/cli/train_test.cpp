@@ -117,6 +117,27 @@ TEST(CliTrain, WarnsOnStderr) {
   EXPECT_EQ(outcome.err, "binade: warning: --rope-theta has no effect without --model llama\n");
 }
 
+TEST(CliTrain, ARunThatDivergesSaysSoAndEndsWithThree) {
+  const testing::TemporaryFolder folder;
+  const std::string out = quoted((folder / "run").string());
+  const Outcome diverged =
+      binade("train --steps 12 --warmup 0 --beta2 0 --lr 3e-2 --out " + out + small_run);
+  EXPECT_EQ(diverged.status, 3) << diverged.err;
+  EXPECT_THAT(diverged.err, HasSubstr("divergence: the loss is "));
+  EXPECT_THAT(diverged.err, HasSubstr("raise --beta2 (now 0)"));
+  EXPECT_THAT(diverged.out, HasSubstr("the run has failed: the loss is "));
+  EXPECT_THAT(diverged.out, ::testing::Not(HasSubstr("export:")));
+  EXPECT_THAT(testing::content_of(folder / "run/doctor.txt"), HasSubstr("watch, step "));
+  // A finished run has the same code when it is asked again.
+  const Outcome again = binade("train --resume --json --out " + out);
+  EXPECT_EQ(again.status, 3) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("\"failure\":\"the loss is "));
+  // Too many skipped steps in a row end a run early.
+  const Outcome skipped = binade("train --steps 60 --precision fp16 --lr 100 --warmup 0 --out " +
+                                 quoted((folder / "skips").string()) + small_run);
+  EXPECT_EQ(skipped.status, 3) << skipped.err;
+}
+
 TEST(CliTrain, AFolderIsNoConfiguration) {
   const testing::TemporaryFolder folder;
   const std::string path = (folder / "run").string();

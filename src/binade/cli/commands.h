@@ -4,7 +4,9 @@
 
 namespace binade::cli {
 
-inline constexpr int bad_input = 2;  // exit status
+// Exit statuses.
+inline constexpr int bad_input = 2;
+inline constexpr int failed_training = 3;  // it only skipped its steps, or diverged
 
 // One file per command. Each adds a subcommand and its callback to `app`. On bad input a callback
 // throws a binade::Error, which main prints as one message before it exits with bad_input.

@@ -53,10 +53,10 @@ int64_t newest_step(const fs::path& run) {
 }
 
 // Whether another start may help: a run that ended by itself, by a signal or by its time limit has
-// said what it wanted.
+// said what it wanted, and one that diverged would do so again.
 bool failed(int status) {
-  return status != 0 && status != 124 && status != 128 + SIGINT && status != 128 + SIGTERM &&
-         status != 128 + SIGHUP;
+  return status != 0 && status != failed_training && status != 124 && status != 128 + SIGINT &&
+         status != 128 + SIGTERM && status != 128 + SIGHUP;
 }
 
 // Something killed a rank, or it crashed; bad input ends with another code.

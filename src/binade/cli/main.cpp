@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "binade/amp/diverged_error.h"
 #include "binade/base/error.h"
 #include "binade/base/terminal.h"
 #include "binade/base/text.h"
@@ -102,10 +103,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::RuntimeError& error) {
-    status = error.get_exit_code();  // an interrupted run; the command has said why
+    status = error.get_exit_code();  // an interrupted or failed run; the command has said why
     if (binade::cli::tell_launcher(status)) status = 0;  // mpirun calls any other a failure
   } catch (const CLI::ParseError& error) {
     return report(binade::cli::bad_input, in_own_style(error, app));
+  } catch (const binade::amp::DivergedError& error) {
+    return report(binade::cli::failed_training, error.what());
   } catch (const binade::Error& error) {
     return report(binade::cli::bad_input, error.what());
   }

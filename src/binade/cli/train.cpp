@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "binade/amp/diverged_error.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
@@ -114,6 +115,7 @@ void print_json(const train::RunResult& result, const train::Config& config) {
       .value(result.interrupted);
   out.key("stopped_early").value(result.stopped_early);
   out.key("finished_before").value(result.finished_before);
+  if (!result.failure.empty()) out.key("failure").value(result.failure);
   if (!result.best.empty() && result.best_validation_loss) {
     out.key("best").value(result.best.string()).key("best_step").value(result.best_step);
     out.key("best_validation_loss").value(*result.best_validation_loss);
@@ -192,6 +194,11 @@ void print_result(const train::RunResult& result, const train::Config& config,
   }
   if (result.stopped_early && !result.finished_before)
     fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
+  if (!result.failure.empty())
+    fmt::print(
+        "{} {}\n",
+        terminal::styled("the run has failed:", terminal::Style::red, terminal::has_color(stdout)),
+        result.failure);
   if (!result.sample.empty()) fmt::print("\na sample of its text:\n{}\n\n", result.sample);
   print_loss(result);
   if (!result.best.empty() && result.best_validation_loss)
@@ -200,7 +207,7 @@ void print_result(const train::RunResult& result, const train::Config& config,
   if (config.precision.automatic && !result.interrupted)
     print_baselines(train::read_run(result.folder), program, folder);
   fmt::print("report:      {}\n", result.report.string());
-  if (result.interrupted) return;
+  if (result.interrupted || !result.failure.empty()) return;
   fmt::print("more text:   {} generate {}\n", program, folder);
   fmt::print("export:      {} export {} model-hf   # for transformers\n", program, folder);
 }
@@ -268,6 +275,7 @@ void train_on(CLI::App& command, const RunArguments& arguments,
   } catch (const std::system_error&) {  // main() reports that the output could not be written
   }
   if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
+  if (!result.failure.empty()) throw CLI::RuntimeError(failed_training);
 }
 
 }  // namespace
@@ -287,14 +295,16 @@ void add_train(CLI::App& app) {
     if (ranks->size() == 1) return train_on(*command, *arguments, ranks);
     try {
       train_on(*command, *arguments, ranks);
-    } catch (const CLI::RuntimeError&) {  // interrupted: every rank has ended as it should
+    } catch (
+        const CLI::RuntimeError&) {  // interrupted or failed: every rank has ended as it should
       ranks->finalize();
       throw;
     } catch (const std::exception& error) {
+      const bool diverged = dynamic_cast<const amp::DivergedError*>(&error) != nullptr;
       // What ails all ranks is reported once, by rank 0, which then ends the others. On a machine
       // with more ranks than cores it may be seconds behind.
       if (ranks->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
-      ranks->abort(error.what(), bad_input);
+      ranks->abort(error.what(), diverged ? failed_training : bad_input);
     }
     ranks->finalize();
   });

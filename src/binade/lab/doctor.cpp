@@ -29,6 +29,8 @@ namespace fs = std::filesystem;
 constexpr const char* plan_file = "precision_plan.json";
 constexpr const char* layers_file = "layers.jsonl";
 constexpr const char* diagnoses_file = "doctor.txt";
+// How entries of that file begin.
+constexpr std::string_view diagnosis_start = "doctor, step ", alarm_start = "watch, step ";
 // Apart from the run's own events: TensorBoard follows one file of a folder.
 constexpr const char* events_folder = "tb/layers";
 // Skips in a row from which on the loss scaler alone does not explain them.
@@ -73,9 +75,11 @@ std::string wrapped(std::string_view text, size_t width = 79) {
   return result;
 }
 
-// The step of a line of layers.jsonl, or of the first line of a diagnosis; none for other lines.
+// The step of a line of layers.jsonl, or of the first line of a diagnosis or an alarm; none for
+// other lines.
 std::optional<int64_t> step_of(std::string_view line) {
-  for (const std::string_view before : {"{\"step\":", "doctor, step "}) {
+  for (const std::string_view before :
+       {std::string_view("{\"step\":"), diagnosis_start, alarm_start}) {
     int64_t step = 0;
     if (!line.starts_with(before)) continue;
     const auto [end, error] =
@@ -133,9 +137,10 @@ Kept keep_until(const io::Path& path, int64_t step) {
   const std::string text = io::read_text(path, "doctor", max_file);
   size_t end = 0;
   for (size_t next; (next = text.find('\n', end)) != std::string::npos; end = next + 1) {
-    const auto found = step_of(std::string_view(text).substr(end, next - end));
+    const std::string_view line = std::string_view(text).substr(end, next - end);
+    const auto found = step_of(line);
     if (found && *found > step) break;
-    if (!found) continue;
+    if (!found || line.starts_with(alarm_start)) continue;
     ++kept.entries;
     kept.last_step = *found;
   }
@@ -459,8 +464,13 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
 }
 
 void Doctor::add_note(std::vector<std::string>& notes, int64_t step, const std::string& text) {
-  notes.push_back(wrapped(fmt::format("doctor, step {}: {}", step, text)));
+  notes.push_back(wrapped(fmt::format("{}{}: {}", diagnosis_start, step, text)));
   append_line(diagnoses_file, notes.back());
+}
+
+void Doctor::note_alarm(const train::Alarm& alarm) {
+  append_line(diagnoses_file,
+              wrapped(fmt::format("{}{}: {}", alarm_start, alarm.step, to_text(alarm))));
 }
 
 void Doctor::append_line(const char* file, const std::string& text) {

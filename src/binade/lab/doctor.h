@@ -48,6 +48,7 @@ class Doctor : public train::Observer {
   std::vector<std::string> begin(train::Trainer& trainer, const io::Path& folder) override;
   bool before_step(train::Trainer& trainer) override;
   void before_checkpoint(train::Trainer& trainer) override;
+  void note_alarm(const train::Alarm& alarm) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                       const train::StepResult& result) override;
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <limits>
 #include <utility>
 
+#include "binade/amp/diverged_error.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
@@ -30,6 +32,7 @@
 #include "binade/train/run_samples.h"
 #include "binade/train/signals.h"
 #include "binade/train/throughput.h"
+#include "binade/train/watch/trainer_watch.h"
 #include "binade/version.h"
 
 namespace binade::train {
@@ -108,6 +111,7 @@ class Loop {
       for (std::string& one : observer_->begin(trainer_, folder_.path()))
         warnings.push_back(std::move(one));
     for (const std::string& warning : warnings) warn(warning);
+    start_watch();
     seconds_ = log_->seconds();
     tokens_ = log_->tokens().value_or(trainer_.steps() * config_.train.accumulate *
                                       config_.train.batch * config_.model.context);
@@ -121,6 +125,9 @@ class Loop {
     try {
       train();
       return finish();
+    } catch (const amp::DivergedError&) {
+      if (!log_->empty()) write_report(read_run(folder_.path()), folder_.path() / "report.html");
+      throw;
     } catch (const Error&) {
       if (folder_.is_ours()) throw;
     }
@@ -130,6 +137,15 @@ class Loop {
   void open_writers() {
     log_.emplace(folder_.path(), trainer_.steps());
     writer_.emplace(folder_.checkpoints(), config_.run.keep, origin_);
+  }
+
+  void start_watch() {
+    watch_.emplace(trainer_);
+    const io::Path log = folder_.path() / "metrics.jsonl";
+    if (trainer_.steps() == 0 || !log.exists()) return;
+    visit_metrics(
+        log, [this](const Record& record, std::string_view) { watch_->add_earlier(record); },
+        [](const std::string&, std::string_view) {});  // the log has moved damaged lines
   }
 
   data::Split read_data() {
@@ -197,7 +213,18 @@ class Loop {
     result.stopped_early = stopped_early;
     result.seconds = result.elapsed = run->records.back().seconds;
     result.sample = run->sample;
+    RunWatch watch(run_facts(config_, trainer_.model()));
+    for (const Record& record : run->records) {
+      if (record.step > 0) watch.add(step_facts(record));
+    }
+    result.failure = failure_of(watch.failure(), losses);
     return result;
+  }
+
+  static std::string failure_of(const std::string& watched, const LossHistory& losses) {
+    if (watched.empty() && losses.last && !std::isfinite(*losses.last))
+      return "the validation loss is not finite";
+    return watched;
   }
 
   // The parts of a result that files and losses tell.
@@ -480,6 +507,10 @@ class Loop {
     if (config_.run.keep_best && is_best) save_best();
     if (record.validation_loss && result.step < config_.train.steps) samples_.show(seconds_);
     if (!result.applied) note(fmt::format("step {} skipped: {}", result.step, result.reason));
+    for (const Alarm& alarm : watch_->add(trainer_, record)) {
+      warn(fmt::format("step {}: {}", alarm.step, to_text(alarm)));
+      if (observer_ != nullptr) observer_->note_alarm(alarm);
+    }
     if (observer_ == nullptr) return;
     for (const std::string& text : observer_->after_step(trainer_, split_.train, result))
       note(text);
@@ -537,6 +568,7 @@ class Loop {
     result.steps = trainer_.steps();
     result.interrupted = interrupted_;
     result.stopped_early = stopped_early_;
+    result.failure = failure_of(watch_->failure(), log_->losses());
     result.seconds = seconds_;
     if (interrupted_)
       result.signal =
@@ -598,6 +630,7 @@ class Loop {
   Origin origin_;
   fs::path checkpoint_;
   std::optional<MetricsLog> log_;
+  std::optional<TrainerWatch> watch_;
   std::optional<data::Loader> loader_;
   std::optional<CheckpointWriter> writer_;
   std::optional<SignalGuard> signals_;

@@ -18,7 +18,10 @@ struct RunResult {
   bool interrupted = false;  // before the last step, by a signal, the time limit or request_stop()
   bool finished_before = false;  // it was resumed without a step left; nothing has changed
   bool stopped_early = false;    // by patience: the validation loss had stopped falling
-  int signal = 0;                // SIGINT, SIGTERM or SIGHUP if one of them interrupted it
+  // Why the run has failed although all its steps were taken: it only skipped them, or its loss or
+  // validation loss is non-finite or has diverged. Empty if it has not.
+  std::string failure;
+  int signal = 0;  // SIGINT, SIGTERM or SIGHUP if one of them interrupted it
   int64_t validations = 0;
   std::optional<double> first_validation_loss, last_validation_loss, best_validation_loss;
   int64_t best_step = 0;

@@ -5,6 +5,7 @@
 
 #include "binade/io/path.h"
 #include "binade/train/trainer.h"
+#include "binade/train/watch/alarm.h"
 
 namespace binade::train {
 
@@ -28,6 +29,8 @@ class Observer {
   // which a resumed run does not repeat, and must be durable. The last step has not come to
   // the end of after_step() if a file could not be written.
   virtual void before_checkpoint(Trainer& trainer) { static_cast<void>(trainer); }
+  // Called with a fault of a step that left all numbers finite (train/watch), before after_step().
+  virtual void note_alarm(const Alarm& alarm) { static_cast<void>(alarm); }
   // Called with each step's result. Returns notes to print.
   virtual std::vector<std::string> after_step(Trainer& trainer, const data::Tokens& tokens,
                                               const StepResult& result) = 0;

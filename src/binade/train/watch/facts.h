@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+namespace binade::train {
+
+// Facts that hold for all steps of a run.
+struct RunFacts {
+  int64_t vocabulary = 0;
+  bool is_loaded = false;  // starts from trained weights
+  double clip = 0;         // largest norm of the gradient; 0: no clipping
+  double eps = 0;          // of the optimizer, added to the root of a mean square; 0: has none
+  std::optional<double> beta2 = {};  // of the optimizer's mean squares, if it has them
+  int64_t elements = 0;              // of the trained parameters
+
+  // The loss of a model that gives every token the same probability.
+  double guessing() const { return std::log(static_cast<double>(vocabulary)); }
+};
+
+// Facts of a step that the host has anyway. They are the same on every rank.
+struct StepFacts {
+  int64_t step = 0;  // counted from 1
+  double loss = 0;
+  double gradient_norm = 0;  // before clipping
+  double lr = 0;
+  bool applied = true;
+
+  bool is_finite() const { return std::isfinite(loss) && std::isfinite(gradient_norm); }
+};
+
+}  // namespace binade::train
