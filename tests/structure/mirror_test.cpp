@@ -24,6 +24,7 @@ constexpr Covered covered[] = {
     {"train/resume_check", "cli/interrupted_run"},
     {"train/resume_settings", "cli/damaged_run"},
     {"train/run_samples", "train/loop"},
+    {"train/sampled_text", "train/generate"},
     {"train/run_start", "train/run_folder"},
     {"train/trainer_state", "train/checkpoint"},
     {"train/watch/alarm", "train/watch/run_watch"},

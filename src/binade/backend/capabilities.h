@@ -29,6 +29,8 @@ struct Capabilities {
   bool has_sequential_kernels = true;
   // Attention's kernels take windows and softcaps of any sequences.
   bool has_score_options = true;
+  // The results for one sequence do not depend on the others of its batch, bit for bit.
+  bool is_batch_invariant = true;
   // Ranks exchange tensors in the device's memory, by NCCL.
   bool has_collectives = false;
   // Steps can be captured once and replayed (graph.h).
@@ -53,6 +55,7 @@ constexpr Capabilities capabilities(Device device) {
               .recomputes_results = true,
               .has_sequential_kernels = false,
               .has_score_options = false,
+              .is_batch_invariant = false,
               .has_collectives = true,
               .has_graphs = true,
               .has_unordered_kernels = true,

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <deque>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -25,18 +27,23 @@
 #include "binade/train/config/choices.h"
 #include "binade/train/continuation.h"
 #include "binade/train/conversation.h"
+#include "binade/train/streams.h"
 
 namespace binade::cli {
 namespace {
 
 constexpr int64_t max_prompt = int64_t{1} << 28;
 constexpr int64_t max_count = 1'000'000;
+constexpr int64_t max_streams = 4096;
+// Texts at once: from here on, more gain little on a CPU. A GPU's kernels are not the same for
+// every batch yet, so that there a text would depend on its company.
+constexpr int64_t cpu_streams = 16;
 
 struct GenerateArguments {
   std::string folder;
   std::optional<std::string> prompt;
   std::string prompt_file, prompts;
-  int64_t count = 1;
+  int64_t count = 1, streams = 0;
   bool interactive = false, chat = false, json = false;
   std::optional<data::ChatFormat> format = {};  // none: that of the model's template
   train::ContinuationOptions options;
@@ -135,7 +142,54 @@ class Generator {
     return made.finish;
   }
 
+  // Prints each prompt's texts in order, several of which are generated at once.
+  void print_many(const std::vector<std::string>& prompts, int64_t count,
+                  const std::function<std::string(size_t)>& title) {
+    struct Text {
+      std::string prompt;
+      int64_t sample;
+      train::ContinuedText text;
+      std::optional<train::Continuation> made = {};
+    };
+    std::deque<Text> texts;  // that are not printed yet
+    size_t printed = 0, started = 0;
+    const auto print_ready = [&] {
+      for (; !texts.empty() && texts.front().made; texts.pop_front()) {
+        const Text& one = texts.front();
+        show(title(printed++) + whole_text(one.prompt, one.sample, *one.made));
+      }
+    };
+    const auto next = [&]() -> std::optional<train::StreamRequest> {
+      const size_t prompt = started / static_cast<size_t>(count);
+      if (prompt == prompts.size()) return {};
+      const auto sample = static_cast<int64_t>(started++ % static_cast<size_t>(count));
+      Text* text = &texts.emplace_back(
+          Text{prompts[prompt], sample, train::ContinuedText(*tokenizer_, options_)});
+      train::StreamRequest request{.prompt = ids_of(text->prompt), .options = options_.generate};
+      request.options.sample = sample;
+      request.on_token = [text](int64_t token) { return text->text.add(token); };
+      request.on_end = [text, &print_ready] {
+        text->made = text->text.finish();
+        print_ready();
+      };
+      return request;
+    };
+    train::generate_streams(*model_, streams(), next);
+  }
+
+  int64_t streams() const {
+    if (arguments_.streams > 0) return arguments_.streams;
+    return arguments_.model->where().is_cpu() ? cpu_streams : 1;
+  }
+
  private:
+  // What print() shows of a text once it is complete.
+  std::string whole_text(const std::string& prompt, int64_t sample,
+                         const train::Continuation& made) const {
+    if (arguments_.json) return line_of(prompt, sample, made);
+    return train::printable((conversation_ ? "" : prompt) + made.text) + "\n";
+  }
+
   std::vector<int64_t> ids_of(const std::string& prompt) {
     if (!conversation_) return tokenizer_->encode_prompt(prompt.empty() ? "\n" : prompt);
     if (!arguments_.interactive) conversation_ = opening_;  // prompts are independent
@@ -174,11 +228,17 @@ void print_all(const GenerateArguments& arguments, Generator& generator) {
   const std::vector<std::string> prompts = prompts_of(arguments);
   const size_t all = prompts.size() * static_cast<size_t>(arguments.count);
   const bool color = terminal::has_color(stdout);
+  const auto title = [&](size_t index) {
+    if (all == 1 || arguments.json) return std::string();
+    return terminal::styled(fmt::format("--- {} of {}\n", index + 1, all), terminal::Style::dim,
+                            color);
+  };
+  if (all > 1 && generator.streams() > 1)
+    return generator.print_many(prompts, arguments.count, title);
   size_t at = 0;
   for (const std::string& prompt : prompts) {
     for (int64_t sample = 0; sample < arguments.count; ++sample) {
-      const std::string title = fmt::format("--- {} of {}\n", ++at, all);
-      if (all > 1 && !arguments.json) show(terminal::styled(title, terminal::Style::dim, color));
+      show(title(at++));
       generator.print(prompt, sample);
     }
   }
@@ -242,6 +302,11 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
   command.add_option("--count", arguments.count, "Texts per prompt")
       ->transform(whole_number(1, max_count))
       ->capture_default_str();
+  command
+      .add_option(
+          "--streams", arguments.streams,
+          fmt::format("Texts generated at once; default: {} on a CPU, 1 on a GPU", cpu_streams))
+      ->transform(whole_number(1, max_streams));
   command
       .add_flag("--interactive", arguments.interactive,
                 "Continue each line of standard input until it ends")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -109,7 +110,7 @@ Tensor positions_in(const Tensor& bounds, const Shape& tokens) {
 std::pair<Tensor, Tensor> recomputed(TransformerBlock& block, const Tensor& branch,
                                      const Tensor& residual, const PackedDocuments& documents) {
   const auto run = [&block, documents](std::span<const Tensor> in) {
-    const auto [next, sum] = block.forward(in[0], in[1], nullptr, documents);
+    const auto [next, sum] = block.forward(in[0], in[1], {}, documents);
     return std::vector<Tensor>{next, sum};
   };
   const Tensor inputs[] = {branch, residual};
@@ -202,51 +203,63 @@ void KeyValueCache::advance() {
   for (KeyValues& layer : layers_) ++layer.length;
 }
 
-Tensor LanguageModel::position_rows(int64_t start, int64_t end, const KeyValueCache* cache) {
-  if (cache != nullptr && cache->layers_[0].position.defined())
-    return (*positions_)(cache->layers_[0].position);
-  return slice(positions_->weight, 0, start, end);
+Tensor LanguageModel::position_rows(const Shape& tokens, Caches caches) {
+  if (!caches.empty() && caches[0]->layers_[0].position.defined())
+    return (*positions_)(caches[0]->layers_[0].position);
+  const auto rows_after = [&](int64_t start) {
+    return slice(positions_->weight, 0, start, start + tokens[1]);
+  };
+  if (caches.size() < 2) return rows_after(caches.empty() ? 0 : caches[0]->length());
+  std::vector<Tensor> rows;
+  for (const KeyValueCache* cache : caches) rows.push_back(rows_after(cache->length()));
+  return stack(rows, 0);
 }
 
-Tensor LanguageModel::embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache,
+Tensor LanguageModel::embedded(const Tensor& tokens, Caches caches,
                                const PackedDocuments& documents) {
   Tensor x = embedding_(tokens);
   if (embedding_scale_ != 1) x = x * embedding_scale_;
   if (positions_ && !documents.empty()) {
     x = x + (*positions_)(positions_in(documents.bounds, tokens.shape()));
   } else if (positions_) {
-    x = x + position_rows(start, start + tokens.size(1), cache);
+    x = x + position_rows(tokens.shape(), caches);
   }
   return dropout_(config_.residual ? cast(x, *config_.residual) : x);
 }
 
-Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
-                               const PackedDocuments& given) {
+void LanguageModel::check_length(const Tensor& tokens, Caches caches) const {
   if (!tokens.defined() || tokens.rank() != 2)
     fail("LanguageModel",
          {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
-  const int64_t start = cache != nullptr ? cache->length() : 0, end = start + tokens.size(1);
-  const int64_t limit =
-      cache != nullptr ? std::min(config_.context, cache->capacity_) : config_.context;
-  if (end > limit) {
-    fail("LanguageModel",
-         {.argument = "tokens",
-          .expected = "at most " + std::to_string(limit) + " per sequence",
-          .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
+  int64_t start = 0, room = config_.context;
+  for (const KeyValueCache* cache : caches) {
+    const int64_t left = std::min(config_.context, cache->capacity_) - cache->length();
+    if (left < room) start = cache->length();
+    room = std::min(room, left);
   }
+  if (tokens.size(1) <= room) return;
+  fail("LanguageModel",
+       {.argument = "tokens",
+        .expected = "at most " + std::to_string(start + room) + " per sequence",
+        .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
+}
+
+Tensor LanguageModel::features(const Tensor& tokens, Caches caches, const PackedDocuments& given) {
+  check_length(tokens, caches);
   place_rope();
   if (!given.offsets.empty()) check_documents(given.offsets, tokens.shape());
   const PackedDocuments documents = with_bounds(given, tokens.device());
-  Tensor branch = embedded(tokens, start, cache, documents), residual;
+  Tensor branch = embedded(tokens, caches, documents), residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
     const auto index = static_cast<int64_t>(i);
     const SkippedBlockScope skipped(index, config_.layers);
     if (hooks_.before) hooks_.before(index);
     const KeepResults keep(config_.activations.keeps(index, config_.layers));
-    if (cache != nullptr || !config_.activations.recomputes(index, config_.layers)) {
-      std::tie(branch, residual) = block->forward(
-          branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr, documents);
+    if (!caches.empty() || !config_.activations.recomputes(index, config_.layers)) {
+      std::vector<KeyValues*> past;
+      for (KeyValueCache* cache : caches) past.push_back(&cache->layers_[i]);
+      std::tie(branch, residual) = block->forward(branch, residual, past, documents);
     } else {
       std::tie(branch, residual) = recomputed(*block, branch, residual, documents);
     }
@@ -280,10 +293,17 @@ Tensor LanguageModel::logits(const Tensor& tokens) {
 }
 
 Tensor LanguageModel::logits(const Tensor& tokens, KeyValueCache& cache) {
+  return logits(tokens, std::array{&cache});
+}
+
+Tensor LanguageModel::logits(const Tensor& tokens, Caches caches) {
   const auto scope = enter();
   const NoGrad no_grad;
-  if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
-  return head_logits(features(tokens, &cache));
+  for (KeyValueCache* cache : caches) {
+    if (cache->layers_.empty())
+      cache->layers_.assign(blocks_.size(), {.capacity = cache->capacity_});
+  }
+  return head_logits(features(tokens, caches));
 }
 
 bool LanguageModel::has_next_logits() {
@@ -308,13 +328,13 @@ Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
   };
   const Positions positions{cache};
   for (KeyValues& layer : cache.layers_) layer.position = position;
-  return head_logits(features(tokens, &cache));
+  return head_logits(features(tokens, std::array{&cache}));
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options,
                            const PackedDocuments& documents) {
   const auto scope = enter();
-  const Tensor x = features(tokens, nullptr, documents);
+  const Tensor x = features(tokens, {}, documents);
   if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);
   return linear_cross_entropy(x, head_weight(), targets, options, loss_chunk_);
 }

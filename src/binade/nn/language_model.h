@@ -99,6 +99,9 @@ class LanguageModel : public Module {
   // Logits of tokens that follow those in `cache`, to which they are added: for generating text.
   // Records no gradient. The cache holds at most the context's tokens.
   Tensor logits(const Tensor& tokens, KeyValueCache& cache);
+  // The same for tokens [sequences, tokens] that follow a cache each: caches of one sequence, whose
+  // lengths may differ.
+  Tensor logits(const Tensor& tokens, std::span<KeyValueCache* const> caches);
   // Logits of one token per sequence, [batch, 1]. `position`, i64 [1] on the model's device, is
   // the cache's length; the host's count changes only by cache.advance(). So this can be captured
   // as a graph and replayed with other tokens and positions.
@@ -130,17 +133,20 @@ class LanguageModel : public Module {
     Tensor cosine, sine;
   };
 
-  // The embedded tokens from position `start` on.
-  Tensor embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache,
-                  const PackedDocuments& documents);
+  // Of a batch, as PastTokens.
+  using Caches = std::span<KeyValueCache* const>;
+
+  // Fails unless tokens fit after those in the caches.
+  void check_length(const Tensor& tokens, Caches caches) const;
+  // The embedded tokens, which follow those in the caches.
+  Tensor embedded(const Tensor& tokens, Caches caches, const PackedDocuments& documents);
   // The normalized output of the last block, [batch, tokens, width].
-  Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr,
-                  const PackedDocuments& documents = {});
+  Tensor features(const Tensor& tokens, Caches caches = {}, const PackedDocuments& documents = {});
   Tensor head_logits(const Tensor& features) const;
   // The table that a layer uses: sliding layers may have their own.
   Rope& rope_of(int64_t layer);
-  // The positions' embeddings, for tokens after `start`.
-  Tensor position_rows(int64_t start, int64_t end, const KeyValueCache* cache);
+  // The positions' embeddings, for tokens [batch, tokens] after those in the caches.
+  Tensor position_rows(const Shape& tokens, Caches caches);
   // Moves the rotary tables, which layers share, to the model's device.
   void place_rope();
 

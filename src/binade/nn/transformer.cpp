@@ -1,6 +1,9 @@
 #include "binade/nn/transformer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/attention.h"
@@ -213,8 +216,30 @@ Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
     return dropout_(out(decode_attention(
         packed, {past.keys, past.values, past.position, cosine_, sine_}, options_.scale)));
   }
-  const Tensor packed = project(x, past.length);
-  const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;
+  return dropout_(out(attend_after(project(x, past.length), past)));
+}
+
+Tensor MultiheadAttention::operator()(const Tensor& x, PastTokens past) {
+  if (past.size() == 1) return (*this)(x, *past[0]);
+  const auto scope = enter();
+  const NoGrad no_grad;
+  if (x.rank() != 3 || std::cmp_not_equal(x.size(0), past.size()))
+    fail("MultiheadAttention",
+         {.argument = "x",
+          .expected = fmt::format("[{}, tokens, width], a cache for each", past.size()),
+          .found = describe(x)});
+  const Tensor packed = qkv(x);
+  std::vector<Tensor> attended;
+  for (size_t i = 0; i < past.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    attended.push_back(
+        attend_after(positioned(slice(packed, 0, row, row + 1), past[i]->length), *past[i]));
+  }
+  return dropout_(out(cat(attended, 0)));
+}
+
+Tensor MultiheadAttention::attend_after(const Tensor& packed, KeyValues& past) const {
+  const int64_t batch = packed.size(0), tokens = packed.size(1), end = past.length + tokens;
   prepare(packed, tokens, past);
   const std::vector<Tensor> parts =
       split(transpose(reshape(packed, {batch, tokens, heads_ + 2 * kv_heads_, head_dim_}), 1, 2),
@@ -224,7 +249,7 @@ Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
   past.length = end;
   const Tensor seen = scaled_dot_product_attention(parts[0], slice(past.keys, 2, 0, end),
                                                    slice(past.values, 2, 0, end), options_);
-  return dropout_(out(reshape(transpose(seen, 1, 2), {batch, tokens, heads_ * head_dim_})));
+  return reshape(transpose(seen, 1, 2), {batch, tokens, heads_ * head_dim_});
 }
 
 MLP::MLP(const MLPConfig& config, Placement placement)
@@ -304,14 +329,14 @@ TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placemen
   if (after) add_norm("post_norm2", post_norms_[1]);
 }
 
-Tensor TransformerBlock::attend(const Tensor& x, KeyValues* past,
+Tensor TransformerBlock::attend(const Tensor& x, PastTokens past,
                                 const PackedDocuments& documents) {
-  if (past != nullptr) return attention(x, *past);
+  if (!past.empty()) return attention(x, past);
   return documents.empty() ? attention(x) : attention(x, documents);
 }
 
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
-                                                    KeyValues* past,
+                                                    PastTokens past,
                                                     const PackedDocuments& documents) {
   const auto scope = enter();
   if (kind_ == BlockKind::parallel) {
@@ -338,8 +363,7 @@ std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const 
     return std::pair(sum, part(normed));
   };
   const auto attended = [&] {
-    if (past == nullptr && documents.empty())
-      return through(*norms_[0], attention, branch, residual);
+    if (past.empty() && documents.empty()) return through(*norms_[0], attention, branch, residual);
     const auto [sum, normed] = norms_[0]->add(branch, residual);
     return std::pair(sum, attend(normed, past, documents));
   }();

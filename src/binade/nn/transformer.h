@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,10 @@ struct KeyValues {
   Tensor position = {};
 };
 
+// The caches of a batch, if there are any: one of all its sequences, or one of each, whose lengths
+// may differ.
+using PastTokens = std::span<KeyValues* const>;
+
 // Self-attention with one packed projection for q, k and v.
 class MultiheadAttention : public Layer {
  public:
@@ -56,6 +61,9 @@ class MultiheadAttention : public Layer {
   using Layer::operator();
   // Attention of tokens that follow those in `past`, to which they are added. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
+  // The same for caches of a sequence each. A sequence's result has the bits that it has alone if
+  // the kernels' results do not depend on the batch.
+  Tensor operator()(const Tensor& x, PastTokens past);
   // Attention within documents that do not see one another. With rotary tables each row of the
   // batch starts a document.
   Tensor operator()(const Tensor& x, const PackedDocuments& documents);
@@ -89,6 +97,8 @@ class MultiheadAttention : public Layer {
   bool only_rotates() const;
   // Creates the buffers of `past` for tokens like these, and fails if they do not fit.
   void prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const;
+  // Adds the tokens of packed q, k and v to `past` and attends from there: [batch, tokens, width].
+  Tensor attend_after(const Tensor& packed, KeyValues& past) const;
   // Attention over whole sequences of packed q, k and v, and the output projection.
   Tensor attend(const Tensor& packed, const PackedDocuments& documents = {});
 
@@ -159,8 +169,7 @@ class TransformerBlock : public Module {
   // `past`: the cached keys and values, to which those of these tokens are added. `documents`: see
   // MultiheadAttention; there are none beside a cache.
   std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual,
-                                    KeyValues* past = nullptr,
-                                    const PackedDocuments& documents = {});
+                                    PastTokens past = {}, const PackedDocuments& documents = {});
   // The whole block, with the last addition.
   Tensor operator()(const Tensor& x);
 
@@ -168,7 +177,7 @@ class TransformerBlock : public Module {
   MLP mlp;
 
  private:
-  Tensor attend(const Tensor& x, KeyValues* past, const PackedDocuments& documents);
+  Tensor attend(const Tensor& x, PastTokens past, const PackedDocuments& documents);
 
   BlockKind kind_;
   std::unique_ptr<RowNorm> norms_[2];       // before attention and MLP; none in post_norm

@@ -43,37 +43,43 @@ std::string_view name(Finish finish) {
   return names[static_cast<size_t>(finish)];
 }
 
+ContinuedText::ContinuedText(const data::Tokenizer& tokenizer, const ContinuationOptions& options,
+                             std::function<void(std::string_view)> show)
+    : tokenizer_(tokenizer), options_(options), show_(std::move(show)), stop_(options.stops) {}
+
+void ContinuedText::append(const std::string& text) {
+  result_.text += text;
+  if (!text.empty() && show_) show_(text);
+}
+
+bool ContinuedText::add(int64_t token) {
+  ++result_.tokens;
+  const auto& eos = options_.generate.eos;
+  if (std::ranges::find(eos, token) != eos.end()) {
+    result_.finish = Finish::eos;
+    return false;
+  }
+  ids_.push_back(token);
+  std::string whole = tokenizer_.decode(ids_);
+  append(stop_.add(std::string_view(whole).substr(std::min(decoded_.size(), whole.size()))));
+  decoded_ = std::move(whole);
+  if (stop_.stopped()) result_.finish = Finish::stop;
+  if (options_.interrupted != nullptr && options_.interrupted())
+    result_.finish = Finish::interrupted;
+  return result_.finish == Finish::length;
+}
+
+Continuation ContinuedText::finish() {
+  append(stop_.finish());
+  return std::move(result_);
+}
+
 Continuation continue_text(nn::LanguageModel& model, const data::Tokenizer& tokenizer,
                            const std::vector<int64_t>& prompt, const ContinuationOptions& options,
                            FunctionRef<void(std::string_view)> show) {
-  Continuation result;
-  StopText stop(options.stops);
-  const auto add = [&](const std::string& text) {
-    result.text += text;
-    if (!text.empty()) show(text);
-  };
-  // A token's text may depend on earlier tokens, so all are decoded each time and only the new part
-  // is added.
-  std::vector<int64_t> ids;
-  std::string decoded;
-  const auto& eos = options.generate.eos;
-  generate(model, prompt, options.generate, [&](int64_t token) {
-    ++result.tokens;
-    if (std::ranges::find(eos, token) != eos.end()) {
-      result.finish = Finish::eos;
-      return false;
-    }
-    ids.push_back(token);
-    std::string whole = tokenizer.decode(ids);
-    add(stop.add(std::string_view(whole).substr(std::min(decoded.size(), whole.size()))));
-    decoded = std::move(whole);
-    if (stop.stopped()) result.finish = Finish::stop;
-    if (options.interrupted != nullptr && options.interrupted())
-      result.finish = Finish::interrupted;
-    return result.finish == Finish::length;
-  });
-  add(stop.finish());
-  return result;
+  ContinuedText text(tokenizer, options, show);
+  generate(model, prompt, options.generate, [&](int64_t token) { return text.add(token); });
+  return text.finish();
 }
 
 std::vector<int64_t> parse_eos_ids(std::string_view generation_config, const std::string& file,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,32 @@ struct ContinuationOptions {
   std::vector<std::string> stops = {};
   // Asked after every token whether to end the text, for example after Ctrl-C.
   bool (*interrupted)() = nullptr;
+};
+
+// The text of tokens that a model generates, which ends before a stop string or an EOS id.
+class ContinuedText {
+ public:
+  // `show`, if given, is called with each new part of the text.
+  ContinuedText(const data::Tokenizer& tokenizer, const ContinuationOptions& options,
+                std::function<void(std::string_view)> show = {});
+
+  // Returns whether the text goes on.
+  bool add(int64_t token);
+  // Once, after the last token.
+  Continuation finish();
+
+ private:
+  void append(const std::string& text);
+
+  const data::Tokenizer& tokenizer_;
+  ContinuationOptions options_;
+  std::function<void(std::string_view)> show_;
+  StopText stop_;
+  // A token's text may depend on earlier tokens, so all are decoded each time and only the new part
+  // is added.
+  std::vector<int64_t> ids_;
+  std::string decoded_;
+  Continuation result_;
 };
 
 // Continues a prompt by text. `show` is called with each new part of it.

@@ -14,11 +14,11 @@
 #include "binade/backend/profile.h"
 #include "binade/backend/transfer.h"
 #include "binade/base/error.h"
-#include "binade/base/random.h"
 #include "binade/base/text.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/shape/shape.h"
 #include "binade/train/eval_mode.h"
+#include "binade/train/sampled_text.h"
 
 namespace binade::train {
 namespace {
@@ -31,19 +31,6 @@ bool is_cut_short(std::string_view text, size_t at) {
   if (first < 0xC2 || first > 0xF4 || there >= needed) return false;
   if (there == 1) return true;
   return utf8_length(std::string(text.substr(at)) + "\x80\x80", 0) > 0;
-}
-
-// The tokens to feed next: those that are not in the cache or, if the context is full, its last
-// half again.
-std::span<const int64_t> next_input(const std::vector<int64_t>& text, int64_t context,
-                                    nn::KeyValueCache& cache) {
-  const auto length = static_cast<int64_t>(text.size());
-  int64_t count = cache.length() == 0 ? length : 1;
-  if (cache.length() + count > context) {
-    count = std::min(length, cache.length() == 0 ? context : std::max<int64_t>(context / 2, 1));
-    cache.clear();
-  }
-  return {text.end() - count, text.end()};
 }
 
 // Feeds tokens to a model and returns the logits that follow them. Single tokens, which a GPU runs
@@ -173,28 +160,16 @@ void penalize_repetition(std::span<double> logits, std::span<const int64_t> text
 std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerateOptions& options,
                               const std::function<bool(int64_t)>& on_token) {
-  check_options(options);
-  if (prompt.empty())
-    fail("generate", {.argument = "prompt", .expected = "at least one token", .found = "none"});
+  SampledText text(std::move(prompt), options);
   const NoGrad no_grad;
   const EvalMode eval_mode(model);
   const int64_t context = model.config().context;
-  Decoder decoder(model, std::min(context, static_cast<int64_t>(prompt.size()) + options.tokens));
-  const uint64_t stream =
-      random::stream_id(random::Domain::sampling, static_cast<uint64_t>(options.sample));
-  std::vector<int64_t> generated;
-  for (int64_t i = 0; i < options.tokens; ++i) {
-    std::vector<double> logits = decoder.feed(next_input(prompt, context, decoder.cache()));
-    if (options.repetition_penalty != 1)
-      penalize_repetition(logits, prompt, options.repetition_penalty);
-    const int64_t token = choose(std::move(logits), options,
-                                 random::uniform(options.seed, stream, static_cast<uint64_t>(i)));
-    prompt.push_back(token);
-    generated.push_back(token);
+  Decoder decoder(model, text.cache_size(context));
+  while (!text.has_ended()) {
+    const int64_t token = text.add(decoder.feed(text.next_input(context, decoder.cache())));
     if (on_token && !on_token(token)) break;
-    if (std::ranges::find(options.eos, token) != options.eos.end()) break;
   }
-  return generated;
+  return text.generated();
 }
 
 std::string TextStream::take(bool more_may_come) {
