@@ -51,13 +51,10 @@ install(TARGETS _binade LIBRARY DESTINATION binade COMPONENT python EXCLUDE_FROM
 if(TARGET binade_cli)
   install(TARGETS binade_cli RUNTIME DESTINATION binade/bin COMPONENT python EXCLUDE_FROM_ALL)
 endif()
-nanobind_add_stub(
-  binade_stub
-  INSTALL_TIME
-  MODULE _binade
-  OUTPUT binade/_binade.pyi
-  PYTHON_PATH binade
-  PATTERN_FILE "${CMAKE_CURRENT_SOURCE_DIR}/python/src/stubs.txt"
-  INCLUDE_PRIVATE
-  COMPONENT python
-  EXCLUDE_FROM_ALL)
+install(
+  CODE "execute_process(
+  COMMAND \"${Python_EXECUTABLE}\" \"${CMAKE_CURRENT_SOURCE_DIR}/python/src/make_stubs.py\"
+          \"\${CMAKE_INSTALL_PREFIX}/binade\" \"${CMAKE_CURRENT_SOURCE_DIR}/python/src/stubs.txt\"
+          \"\${CMAKE_INSTALL_PREFIX}/binade/_binade.pyi\"
+  COMMAND_ERROR_IS_FATAL ANY)"
+  COMPONENT python EXCLUDE_FROM_ALL)

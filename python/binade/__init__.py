@@ -17,7 +17,7 @@ from ._creation import (  # noqa: F401
     manual_seed, ones, ones_like, rand, rand_like, randn, randn_like, randperm, tensor, zeros,
     zeros_like)
 from ._dtypes import (  # noqa: F401
-    bfloat16, double, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int32, int64,
+    bfloat16, bool, double, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int32, int64,
     long, uint8)
 from ._functions import (  # noqa: F401
     allclose, broadcast_to, checkpoint, clone, concat, concatenate, count_nonzero, einsum, equal,

@@ -1,5 +1,7 @@
 """New tensors, and tensors over memory of other libraries."""
 
+from typing import Callable
+
 import numpy
 
 from . import _binade
@@ -145,7 +147,7 @@ def _size(size):
     return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
 
 
-def _creator(name):
+def _creator(name) -> Callable[..., Tensor]:
     native = getattr(_binade, name)
 
     def create(*size, requires_grad=False, **options) -> Tensor:
@@ -186,7 +188,7 @@ def full(size, fill_value, dtype=None, device="cpu", requires_grad=False) -> Ten
     return new
 
 
-def _like(create):
+def _like(create) -> Callable[..., Tensor]:
     def like(input, *, dtype=None, device=None, requires_grad=False) -> Tensor:
         return create(input.shape, dtype=dtype or input.dtype, device=device or input.device,
                       requires_grad=requires_grad)

@@ -11,10 +11,11 @@ float8_e5m2 = _binade.e5m2
 int64 = long = _binade.i64
 int32 = _binade.i32
 uint8 = _binade.u8
+bool = _binade._boolean
 
 # Types that NumPy has itself, and those that ml_dtypes adds to it with the integers that hold them.
 _NUMPY = {float64: "<f8", float32: "<f4", float16: "<f2", int64: "<i8", int32: "<i4", uint8: "|u1",
-          getattr(_binade, "bool"): "|b1"}
+          bool: "|b1"}
 _ML_DTYPES = {bfloat16: ("<u2", "bfloat16"), float8_e4m3fn: ("|u1", "float8_e4m3fn"),
               float8_e5m2: ("|u1", "float8_e5m2")}
 

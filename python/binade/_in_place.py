@@ -7,8 +7,6 @@ a new tensor, as x = x + y does; the methods and parts of other tensors are refu
 from . import _binade
 from ._binade import Tensor
 
-_KINDS = ("bool", "int", "float")
-
 
 def _kind(dtype):
     """The place of a dtype in the order bool, integers, floats."""

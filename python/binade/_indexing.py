@@ -11,7 +11,7 @@ from ._binade import Tensor
 from ._entries import last_of_each, put, select
 from ._in_place import check_writable, is_recorded
 
-_BOOL = getattr(_binade, "bool")
+_BOOL = _binade._boolean
 _INTEGERS = (_binade.i64, _binade.i32)
 
 

@@ -10,7 +10,7 @@ from ._hooks import register_hook
 from ._indexing import get_item, set_item
 
 # The objects that `bool`, `float` and `int` name in methods below.
-_bool = getattr(_binade, "bool")
+_bool = _binade._boolean
 
 
 def _require_no_grad(self, op):

@@ -109,7 +109,7 @@ namespace nanobind::detail {
 
 template <>
 struct type_caster<binade::DType> {
-  NB_TYPE_CASTER(binade::DType, const_name("dtype"))
+  NB_TYPE_CASTER(binade::DType, io_name("dtype | str", "dtype"))
 
   bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
     const auto found = binade::python::dtype_from(source);
@@ -123,7 +123,7 @@ struct type_caster<binade::DType> {
 
 template <>
 struct type_caster<binade::Device> {
-  NB_TYPE_CASTER(binade::Device, const_name("device"))
+  NB_TYPE_CASTER(binade::Device, io_name("device | str", "device"))
 
   bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
     const auto found = binade::python::device_from(source);
@@ -138,7 +138,7 @@ struct type_caster<binade::Device> {
 // Shapes and strides: a tuple or list of numbers, or one number.
 template <>
 struct type_caster<binade::Shape> {
-  NB_TYPE_CASTER(binade::Shape, const_name("tuple[int, ...]"))
+  NB_TYPE_CASTER(binade::Shape, io_name("int | Sequence[int]", "tuple[int, ...]"))
 
   bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
     make_caster<int64_t> one;

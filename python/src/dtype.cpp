@@ -144,7 +144,8 @@ void bind_dtype(nb::module_& m) {
   for (const DType dtype : all_dtypes) {
     nb::object object = nb::cast(DTypeObject{dtype});
     dtype_objects[static_cast<size_t>(dtype)] = object.ptr();
-    m.attr(std::string(name(dtype)).c_str()) = object;
+    // The package adds binade.bool; here the name would hide Python's in the type stubs.
+    m.attr(dtype == DType::boolean ? "_boolean" : std::string(name(dtype)).c_str()) = object;
   }
   bind_device(m);
 }

@@ -50,3 +50,9 @@ def test_stubs_list_the_methods_written_in_python():
                if isinstance(getattr(member, "fget", member), types.FunctionType)
                and name not in native}
     assert written - listed == set()
+
+
+def test_stubs_name_what_the_package_exports():
+    stub = pathlib.Path(binade.__file__).with_suffix(".pyi").read_text()
+    named = set(re.findall(r"(\w+) as \1\b", stub)) - {"__version__"}
+    assert named == {name for name in dir(binade) if not name.startswith("_")} - {"torch"}
