@@ -1,8 +1,5 @@
-"""x += y, x.add_(y) and their kin: they write into x, whose other names and views see the change.
-
-The result of a recorded op cannot be overwritten without its graph. `x += y` then binds the name to
-a new tensor, as x = x + y does; the methods and parts of other tensors are refused.
-"""
+"""x += y, x.add_(y) and their kin: they write into x, whose other names and views see the change, and
+into the graph, as PyTorch's do."""
 
 from . import _binade
 from ._binade import Tensor
@@ -40,34 +37,34 @@ def _check_result(op, self, result):
                 f"convert x first: x.to(binade.{result.dtype.name})")
 
 
-def _operator(symbol, function):
-    op = f"x {symbol} y"
+def _with_own_memory(self, operands):
+    """Operands that the write leaves as they are: a backward may need their values."""
+    return [x.clone() if isinstance(x, Tensor) and _binade._share_memory(self, x) else x
+            for x in operands]
 
+
+def _write(op, self, function, args, kwargs):
+    check_writable(op, self)
+    first = self
+    if is_recorded(self, *args, *kwargs.values()):
+        first, *args = _with_own_memory(self, [self, *args])
+    result = function(first, *args, **kwargs)
+    if result is NotImplemented:
+        return result
+    _check_result(op, self, result)
+    return self.copy_(result)
+
+
+def _operator(symbol, function):
     def method(self, other):
-        check_writable(op, self)
-        result = function(self, other)
-        if result is NotImplemented:
-            return result
-        _check_result(op, self, result)
-        if not is_recorded(self, other):
-            return self.copy_(result)
-        if _binade._is_part(self):
-            _refuse(op, "a tensor of its own, or binade.no_grad()",
-                    "a part of another tensor in a recorded op", "write x = x + y, or use stack()")
-        return result.to(self.dtype)
+        return _write(f"x {symbol} y", self, function, [other], {})
 
     return method
 
 
 def _method(name, function):
     def method(self, *args, **kwargs):
-        check_writable(name, self)
-        if is_recorded(self, *args, *kwargs.values()):
-            _refuse(name, "tensors without a gradient, or binade.no_grad()",
-                    "one that requires a gradient", f"use x = x.{name[:-1]}(...)")
-        result = function(self, *args, **kwargs)
-        _check_result(name, self, result)
-        return self.copy_(result)
+        return _write(name, self, function, args, kwargs)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"{name[:-1]}() in place."

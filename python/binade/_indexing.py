@@ -232,6 +232,13 @@ def _write_places(selection, value):
     moved.copy_(back.reshape(moved.shape))
 
 
+def _write(selection, value):
+    if selection.places:
+        _write_places(selection, value)
+    else:
+        selection.view.copy_(_broadcast_value(value, selection.view.shape))
+
+
 def set_item(self, index, value):
     """x[index] = value in place."""
     check_writable("x[...] =", self)
@@ -239,16 +246,6 @@ def set_item(self, index, value):
         from ._creation import tensor
         value = tensor(value).to(self.dtype).to(self.device)
     if is_recorded(self, value):
-        _binade._fail("x[...] =", argument="self and value",
-                      expected="tensors without a gradient, or binade.no_grad()",
-                      found="one that requires a gradient",
-                      hint="join results by stack() or cat(), or write value.detach()")
-    value = value.detach().to(self.dtype)
-    if _binade._share_memory(self, value):
-        value = value.clone()
+        return _write(_Selection(self, index), value.to(self.dtype))
     with _binade._no_grad():
-        selection = _Selection(self.detach(), index)
-        if selection.places:
-            _write_places(selection, value)
-        else:
-            selection.view.copy_(_broadcast_value(value, selection.view.shape))
+        _write(_Selection(self.detach(), index), value.detach().to(self.dtype))

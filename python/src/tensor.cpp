@@ -151,9 +151,6 @@ TensorClass bind_tensor(nb::module_& m) {
   bind_autograd_members(tensor);
   m.def("_from_pointer", &from_pointer, "address"_a, "shape"_a, "strides"_a, "dtype"_a, "device"_a,
         "owner"_a);
-  m.def(
-      "_is_part", [](const Tensor& x) { return x.storage()->bytes() != size_t(x.bytes()); },
-      "Whether a tensor's memory holds other elements, too.");
   m.def("_share_memory",
         [](const Tensor& a, const Tensor& b) { return a.storage() == b.storage(); });
   m.def("_same", [](const Tensor& a, const Tensor& b) { return a.same_as(b); });

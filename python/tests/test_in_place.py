@@ -73,6 +73,14 @@ def test_a_running_sum_keeps_its_gradient():
     assert w.grad.tolist() == [6, 17]
 
 
+def test_a_tensor_times_itself_keeps_the_values_that_its_gradient_needs():
+    w = bn.tensor([1.0, -3.0], requires_grad=True)
+    square = w * 2
+    square *= square
+    square.sum().backward()
+    assert w.grad.tolist() == [8, -24]
+
+
 @pytest.mark.parametrize("array", [np.array([2.0, 3.0]), np.array([2.0, 3.0], np.float32),
                                    np.array([2, 3])], ids=lambda a: a.dtype.name)
 def test_arrays_keep_the_graph_on_either_side(array):
@@ -148,3 +156,28 @@ def _random_index(random, shape):
     if random.random() < 0.2:
         items.insert(int(random.integers(0, len(items) + 1)), Ellipsis)
     return tuple(items)
+
+
+def test_writes_whose_source_overlaps_read_it_first():
+    random = np.random.default_rng(3)
+    for _ in range(300):
+        array = random.standard_normal((5, 6)).astype(np.float32)
+        x = bn.tensor(array)
+        rows, columns = (random.integers(1, size + 1) for size in array.shape)
+        if random.random() < 0.2:
+            rows = columns = min(rows, columns)
+        target = _window(random, array.shape, rows, columns)
+        source = _window(random, array.shape, rows, columns)
+        expected = array.copy()
+        if random.random() < 0.5:
+            x[target] = x[source]
+            expected[target] = array[source]
+        else:
+            x[target] += x[source]
+            expected[target] += array[source]
+        assert np.array_equal(x.numpy(), expected), (target, source)
+
+
+def _window(random, shape, rows, columns):
+    starts = [random.integers(0, size - length + 1) for size, length in zip(shape, (rows, columns))]
+    return tuple(slice(int(s), int(s + n)) for s, n in zip(starts, (rows, columns)))

@@ -109,15 +109,6 @@ def test_index_tensors_and_masks():
     assert x[2].tolist() == [1, 1, 1]
 
 
-def test_values_with_a_gradient_are_not_written():
-    x, y = bn.zeros(2), bn.ones(1, requires_grad=True) * 2
-    with pytest.raises(bn.Error, match="stack"):
-        x[0] = y[0]
-    with bn.no_grad():
-        x[0] = y[0]
-    assert x.tolist() == [2, 0]
-
-
 def test_index_errors():
     x = bn.zeros(2, 3)
     for index in (2, (0, 0, 0), (0, -4)):
