@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 
+#include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
@@ -35,9 +36,9 @@ namespace {
 constexpr int64_t max_prompt = int64_t{1} << 28;
 constexpr int64_t max_count = 1'000'000;
 constexpr int64_t max_streams = 4096;
-// Texts at once: from here on, more gain little on a CPU. A GPU's kernels are not the same for
-// every batch yet, so that there a text would depend on its company.
-constexpr int64_t cpu_streams = 16;
+// Texts at once: from here on, more gain little on a CPU. Where results depend on the batch, a text
+// would depend on its company.
+constexpr int64_t many_streams = 16;
 
 struct GenerateArguments {
   std::string folder;
@@ -179,7 +180,7 @@ class Generator {
 
   int64_t streams() const {
     if (arguments_.streams > 0) return arguments_.streams;
-    return arguments_.model->where().is_cpu() ? cpu_streams : 1;
+    return backend::capabilities(arguments_.model->where()).is_batch_invariant ? many_streams : 1;
   }
 
  private:
@@ -305,7 +306,7 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
   command
       .add_option(
           "--streams", arguments.streams,
-          fmt::format("Texts generated at once; default: {} on a CPU, 1 on a GPU", cpu_streams))
+          fmt::format("Texts generated at once; default: {} on a CPU, 1 on a GPU", many_streams))
       ->transform(whole_number(1, max_streams));
   command
       .add_flag("--interactive", arguments.interactive,
