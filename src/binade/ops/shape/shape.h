@@ -46,8 +46,8 @@ inline constexpr EllipsisEntry Ellipsis;
 // The result is a view of x, or a copy if one entry is a tensor. Two tensors are refused.
 using IndexEntry = std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor>;
 Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries);
-// Writes `values`, broadcast, or one number to the elements of x that index() selects. No index of
-// a tensor may occur twice. Outside of NoGrad, values that require a gradient are refused.
+// Writes `values`, broadcast, or one number to the elements of x that index() selects, as copy_()
+// does. No index of a tensor may occur twice.
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values);
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, double value);
 // Axes of size 1 repeated, and new ones put in front, without copying.
