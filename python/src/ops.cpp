@@ -95,6 +95,7 @@ constexpr UnaryEntry unary_table[] = {
     {"isinf", is_inf, "Whether each element is infinite."},
     {"logical_not", logical_not, "Whether each element is zero."},
     {"__invert__", negated, ""},
+    {"bitwise_not", bitwise_not, "The opposite bits of integers or bools."},
     {"contiguous", contiguous, "x itself if it is dense, else a dense copy."},
     {"swiglu", swiglu, "silu(gate) * up of [..., 2 * width], which holds gate then up."},
 };
@@ -144,6 +145,9 @@ constexpr BinaryEntry elementwise_table[] = {
     {"logical_or", logical_or, "Whether either is nonzero."},
     {"__or__", either, ""},
     {"__xor__", one_of, ""},
+    {"bitwise_and", bitwise_and, "The bits that integers or bools have in common."},
+    {"bitwise_or", bitwise_or, "The bits that either of two integers or bools has."},
+    {"bitwise_xor", bitwise_xor, "The bits in which integers or bools differ."},
 };
 
 constexpr BinaryEntry matrix_table[] = {

@@ -106,7 +106,8 @@ using List = std::vector<int64_t>;
 std::vector<OpCall> elementwise_calls() {
   const Tensor x = some({2, 3}, 1), y = some({2, 3}, 2), z = some({2, 3}, 3),
                p = fractions({2, 3}, 4), q = fractions({2, 3}, 5) * 3.0,
-               m = greater(some({2, 3}, 6), zeros({2, 3})), n = less(x, y);
+               m = greater(some({2, 3}, 6), zeros({2, 3})), n = less(x, y),
+               i = indices({12, -5, 7}, {3}), j = indices({10, 3, -6}, {3});
   return {{"add", {x, y}, {}, add(x, y)},
           {"sub", {x, y}, {}, sub(x, y)},
           {"mul", {x, y}, {}, mul(x, y)},
@@ -133,6 +134,10 @@ std::vector<OpCall> elementwise_calls() {
           {"logical_and", {m, n}, {}, logical_and(m, n)},
           {"logical_or", {m, n}, {}, logical_or(m, n)},
           {"logical_not", {m}, {}, logical_not(m)},
+          {"bitwise_and", {i, j}, {}, bitwise_and(i, j)},
+          {"bitwise_or", {i, j}, {}, bitwise_or(i, j)},
+          {"bitwise_xor", {i, j}, {}, bitwise_xor(i, j)},
+          {"bitwise_not", {i}, {}, bitwise_not(i)},
           {"gelu", {x}, {}, gelu(x, Gelu::erf)},
           {"gelu", {x}, {{"form", "tanh"}}, gelu(x, Gelu::tanh)},
           {"leaky_relu", {x}, {}, leaky_relu(x, 0.01)},

@@ -77,6 +77,9 @@ enum class Binary : uint8_t {
   greater_equal,
   logical_and,
   logical_or,
+  bitwise_and,  // these three of integers only
+  bitwise_or,
+  bitwise_xor,
 };
 
 // Elements are computed on in f32 (f64 if an input is f64, i64 if all are integers) and rounded
@@ -105,7 +108,6 @@ constexpr bool saves_output(Unary op) {
     case Unary::rsqrt:
     case Unary::reciprocal:
     case Unary::exp:
-    case Unary::expm1:
     case Unary::tan:
     case Unary::tanh:
     case Unary::sigmoid:

@@ -77,6 +77,10 @@ const Entry table[] = {
     {"logical_and(a, b)", binary<logical_and>},
     {"logical_or(a, b)", binary<logical_or>},
     {"logical_not(x)", unary<logical_not>},
+    {"bitwise_and(a, b)", binary<bitwise_and>},
+    {"bitwise_or(a, b)", binary<bitwise_or>},
+    {"bitwise_xor(a, b)", binary<bitwise_xor>},
+    {"bitwise_not(x)", unary<bitwise_not>},
     // one argument
     {"neg(x)", unary<neg>},
     {"abs(x)", unary<abs>},

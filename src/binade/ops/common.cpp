@@ -61,6 +61,15 @@ void require_compute(std::string_view op, std::string_view argument, const Tenso
             .hint = "cast() it"});
 }
 
+void require_integers(std::string_view op, std::string_view argument, const Tensor& x) {
+  require_defined(op, argument, x);
+  if (!is_floating(x.dtype())) return;
+  fail(op, {.argument = std::string(argument),
+            .expected = "integers or bools",
+            .found = describe(x),
+            .hint = "cast() it"});
+}
+
 void require_index(std::string_view op, std::string_view argument, const Tensor& x) {
   require_defined(op, argument, x);
   if (x.dtype() == DType::i64 || x.dtype() == DType::i32) return;

@@ -114,6 +114,8 @@ std::shared_ptr<autograd::GradientSums> gradient_sums(const GradSlot& slot, DTyp
 // Each check fails with the op, the argument, the expected and the found value.
 void require_defined(std::string_view op, std::string_view argument, const Tensor& x);
 void require_compute(std::string_view op, std::string_view argument, const Tensor& x);
+// Integers or bools.
+void require_integers(std::string_view op, std::string_view argument, const Tensor& x);
 void require_index(std::string_view op, std::string_view argument, const Tensor& x);
 void require_rank(std::string_view op, std::string_view argument, const Tensor& x, int rank);
 void require_shape(std::string_view op, std::string_view argument, const Tensor& x,

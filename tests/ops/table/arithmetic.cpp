@@ -1,5 +1,6 @@
 #include "binade/ops/elementwise/arithmetic.h"
 
+#include "binade/ops/elementwise/unary.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {
@@ -52,6 +53,28 @@ Description comparison(Op op, Binary f, bool (*holds)(double, double)) {
   for (Input& input : zeros.inputs) input.draw = {.low = 0, .high = 0};
   description.cases.push_back(equal_values);
   description.cases.push_back(zeros);
+  return description;
+}
+
+Description bits(Op op, Binary f, int64_t (*value)(int64_t, int64_t)) {
+  Description description{.op = op, .cases = {}, .large = {}, .rounds = Rounds::each};
+  const auto make = [&](const std::string& name, const Shape& a, const Shape& b) {
+    const Draw draw{.low = -100, .high = 100};
+    return Case{
+        name,
+        {{a, draw, Input::Kind::index, DType::i64}, {b, draw, Input::Kind::index, DType::i64}},
+        call2(f),
+        reference2([value](const Array& x, const Array& y) {
+          return zip(x, y, [value](const Real& l, const Real& r) {
+            return step(static_cast<double>(
+                value(static_cast<int64_t>(l.value), static_cast<int64_t>(r.value))));
+          });
+        })};
+  };
+  for (const auto& [name, shapes] : broadcasts())
+    description.cases.push_back(make(name, shapes.first, shapes.second));
+  description.large = make("large", {37, 1, 61}, {53, 1});
+  description.result = [](DType) { return DType::i64; };
   return description;
 }
 
@@ -142,6 +165,12 @@ std::vector<Description> arithmetic_ops() {
       comparison(Op::greater_equal, greater_equal, [](double a, double b) { return a >= b; }),
       comparison(Op::logical_and, logical_and, [](double a, double b) { return a != 0 && b != 0; }),
       comparison(Op::logical_or, logical_or, [](double a, double b) { return a != 0 || b != 0; }),
+      bits(Op::bitwise_and, bitwise_and, [](int64_t a, int64_t b) { return a & b; }),
+      bits(Op::bitwise_or, bitwise_or, [](int64_t a, int64_t b) { return a | b; }),
+      bits(Op::bitwise_xor, bitwise_xor, [](int64_t a, int64_t b) { return a ^ b; }),
+      bits(
+          Op::bitwise_not, [](const Tensor& a, const Tensor& b) { return bitwise_not(a) + b * 0; },
+          [](int64_t a, int64_t) { return ~a; }),
   };
 }
 

@@ -184,7 +184,7 @@ std::vector<Description> unary_ops() {
           Op::reciprocal, binade::reciprocal, [](double x) { return 1 / x; },
           [](double y) { return -y * y; }, off_zero),
       from_output(Op::exp, binade::exp, std::exp, [](double y) { return y; }),
-      from_output(Op::expm1, binade::expm1, std::expm1, [](double y) { return y + 1; }),
+      smooth(Op::expm1, binade::expm1, std::expm1, std::exp),
       smooth(
           Op::log, binade::log, std::log, [](double x) { return 1 / x; }, positive),
       smooth(
@@ -234,7 +234,7 @@ std::vector<Description> unary_ops() {
           Op::elu, [](const Tensor& x) { return elu(x, 1.5); },
           [](const Real& x) {
             if (x.value > 0) return x;
-            return function_of_output(x, std::expm1, [](double y) { return y + 1; }) * Real(1.5);
+            return function(x, std::expm1, std::exp) * Real(1.5);
           },
           off_zero),
       elementwise(Op::mish, binade::mish,

@@ -81,7 +81,7 @@ Tensor rounded_once(Op op, const Tensor& x, F f) {
 Tensor hard_gate(const Tensor& x) {
   const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
   return where(less_equal(x, -3), number(0),
-               where(greater_equal(x, 3), number(1), x * (1.0 / 6) + 0.5));
+               where(greater_equal(x, 3), number(1), (x + 3.0) / number(6)));
 }
 
 }  // namespace

@@ -16,9 +16,15 @@ using namespace ops;
 using backend::Binary;
 using backend::Unary;
 
-// A scalar tensor does not widen the other operand's type if both are floating or both are not.
+// bool, integers, floats: as in PyTorch a scalar tensor widens the other operand's type only if its
+// kind is wider.
+int kind_of(DType type) {
+  if (type == DType::boolean) return 0;
+  return is_floating(type) ? 2 : 1;
+}
+
 DType result_type(const Tensor& a, const Tensor& b) {
-  const bool same_kind = is_floating(a.dtype()) == is_floating(b.dtype());
+  const bool same_kind = kind_of(a.dtype()) == kind_of(b.dtype());
   if (same_kind && a.rank() == 0 && b.rank() > 0) return b.dtype();
   if (same_kind && b.rank() == 0 && a.rank() > 0) return a.dtype();
   return promote(a.dtype(), b.dtype());
@@ -32,10 +38,10 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b, DType dtype) {
   return y;
 }
 
-// Quotients, powers and angles of integers are f32: they may have a fraction.
+// Quotients and angles of integers are f32: they may have a fraction.
 DType result_type(Binary op, const Tensor& a, const Tensor& b) {
   const DType type = result_type(a, b);
-  const bool leaves_integers = op == Binary::div || op == Binary::pow || op == Binary::atan2;
+  const bool leaves_integers = op == Binary::div || op == Binary::atan2;
   return leaves_integers && !is_floating(type) ? DType::f32 : type;
 }
 
@@ -128,6 +134,45 @@ Tensor extremum(Op op, Binary kernel, Binary loses, const Tensor& a, const Tenso
       });
 }
 
+// As in PyTorch and NumPy: neither 0 - 1 nor "a and not b" is a bool that everybody expects.
+void refuse_bools(Op op, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != DType::boolean || b.dtype() != DType::boolean) return;
+  fail(name(op), {.argument = "operands",
+                  .expected = "at least one of numbers",
+                  .found = "bool and bool",
+                  .hint = "use a != b, a & ~b, or cast() one of them"});
+}
+
+// Exact division of integers: the quotient rounded towards zero, what is left of a, and whether the
+// floor of the quotient is one less.
+struct WholeQuotient {
+  Tensor quotient, rest, rounds_up;
+
+  WholeQuotient(const char* op, const Tensor& a, const Tensor& b) {
+    if (backend::capabilities(b.device()).is_host_readable && any(eq(b, 0)).item() != 0)
+      fail(op, {.argument = "b", .expected = "no zero among integers", .found = "0"});
+    quotient = compute(Binary::div, a, b, DType::i64);
+    rest = a - quotient * b;
+    rounds_up = logical_and(not_equal(rest, 0), not_equal(less(rest, 0), less(b, 0)));
+  }
+};
+
+// Bits of integers; bools are integers of one bit.
+Tensor bitwise(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
+  check_operands(op, a, b);
+  require_integers(name(op), "a", a);
+  require_integers(name(op), "b", b);
+  const Call call(op, {a, b});
+  return call.result(compute(kernel, a, b, result_type(a, b)));
+}
+
+// 2 to the power of b.
+Tensor shift_factor(const char* op, const Tensor& a, const Tensor& b) {
+  require_integers(op, "a", a);
+  require_integers(op, "b", b);
+  return pow(full({}, 2, DType::i64, b.device()), cast(b, DType::i64));
+}
+
 // A number as a tensor beside x: in x's type if that is floating, else i64 or f32.
 Tensor number(Op op, Scalar value, const Tensor& x) {
   require_defined(name(op), "x", x);
@@ -190,6 +235,7 @@ Tensor add(const Tensor& a, const Tensor& b) {
 
 Tensor sub(const Tensor& a, const Tensor& b) {
   check_operands(Op::sub, a, b);
+  refuse_bools(Op::sub, a, b);
   const Call call(Op::sub, {a, b});
   return call.result(compute(Binary::sub, call[0], call[1]), [](const Tensor& dy, GradSlots dx) {
     add_reduced(dx[0], dy);
@@ -217,20 +263,34 @@ Tensor div(const Tensor& a, const Tensor& b) {
                 });
 }
 
-// f64 makes the quotient's floor right for all narrower types.
+// f64 makes the quotient's floor right for all narrower types; integers stay integers.
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check_operands(Op::remainder, a, b);
   Composite call(Op::remainder, {a, b});
   const DType type = result_type(call[0], call[1]);
-  if (!is_floating(type) && backend::capabilities(b.device()).is_host_readable &&
-      any(eq(b, 0)).item() != 0)
-    fail("remainder", {.argument = "b", .expected = "no zero among integers", .found = "0"});
+  if (!is_floating(type)) {
+    const WholeQuotient whole("remainder", call[0], call[1]);
+    return call.result(cast(where(whole.rounds_up, whole.rest + call[1], whole.rest), type));
+  }
   const Tensor x = cast(call[0], DType::f64), y = cast(call[1], DType::f64);
-  const Tensor quotient = floor(x / y);
+  const Tensor quotient = floor((x / y).detach());
   // An infinite divisor leaves x as it is, rather than inf * 0.
   const Tensor rest = where(eq(quotient, 0), x, x - y * quotient);
   const Tensor other_sign = logical_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)));
   return call.result(cast(where(other_sign, rest + y, rest), type));
+}
+
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  check_operands(Op::div, a, b);
+  Composite call(Op::div, {a, b});
+  const DType type = result_type(call[0], call[1]);
+  if (is_floating(type)) {
+    const Tensor rest = remainder(call[0], call[1]);
+    const Tensor quotient = call[0] / call[1];
+    return call.result(where(eq(call[1], 0), quotient, round((call[0] - rest) / call[1])));
+  }
+  const WholeQuotient whole("floor_divide", call[0], call[1]);
+  return call.result(cast(whole.quotient - cast(whole.rounds_up, DType::i64), type));
 }
 
 Tensor pow(const Tensor& a, const Tensor& exponent) {
@@ -304,8 +364,29 @@ Tensor div(const Tensor& a, Scalar b) {
 
 Tensor div(Scalar a, const Tensor& b) { return div(number(Op::div, a, b), b); }
 
+Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, number(Op::div, b, a)); }
+
+Tensor bitwise_and(const Tensor& a, const Tensor& b) {
+  return bitwise(Op::bitwise_and, Binary::bitwise_and, a, b);
+}
+Tensor bitwise_or(const Tensor& a, const Tensor& b) {
+  return bitwise(Op::bitwise_or, Binary::bitwise_or, a, b);
+}
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
+  return bitwise(Op::bitwise_xor, Binary::bitwise_xor, a, b);
+}
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) {
+  return cast(a * shift_factor("bitwise_left_shift", a, b), result_type(a, b));
+}
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b) {
+  return cast(floor_divide(a, shift_factor("bitwise_right_shift", a, b)), result_type(a, b));
+}
+
 Tensor& operator+=(Tensor& a, const Tensor& b) { return assign(Op::add, Binary::add, a, b, add); }
-Tensor& operator-=(Tensor& a, const Tensor& b) { return assign(Op::sub, Binary::sub, a, b, sub); }
+Tensor& operator-=(Tensor& a, const Tensor& b) {
+  if (a.defined() && b.defined()) refuse_bools(Op::sub, a, b);
+  return assign(Op::sub, Binary::sub, a, b, sub);
+}
 Tensor& operator*=(Tensor& a, const Tensor& b) { return assign(Op::mul, Binary::mul, a, b, mul); }
 Tensor& operator/=(Tensor& a, const Tensor& b) { return assign(Op::div, Binary::div, a, b, div); }
 Tensor& operator+=(Tensor& a, Scalar b) { return a += number(Op::add, b, a); }

@@ -24,7 +24,8 @@ class Scalar {
 };
 
 // Elementwise arithmetic with broadcasting. The result's type is promote(a, b); a scalar tensor
-// (rank 0) does not widen the other operand.
+// (rank 0) does not widen another operand of its kind (bool, integers, floats). Quotients of
+// integers are f32; their powers are integers. Differences of bools are refused.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
@@ -36,8 +37,19 @@ Tensor atan2(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
-// a - b * floor(a / b), which has b's sign: Python's %. Computed in f64.
+// a - b * floor(a / b), which has b's sign: Python's %. Floats are computed in f64, integers
+// exactly; these refuse a divisor of 0 on the CPU.
 Tensor remainder(const Tensor& a, const Tensor& b);
+// floor(a / b): Python's //.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+
+// Bits of integers; of bools, whether both, either or one of them is true.
+Tensor bitwise_and(const Tensor& a, const Tensor& b);
+Tensor bitwise_or(const Tensor& a, const Tensor& b);
+Tensor bitwise_xor(const Tensor& a, const Tensor& b);
+// a * 2^b, and floor(a / 2^b), for b from 0 to 62.
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b);
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b);
 
 Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, Scalar b);
@@ -46,6 +58,7 @@ Tensor mul(const Tensor& a, Scalar b);
 Tensor div(const Tensor& a, Scalar b);  // refuses a divisor of 0
 Tensor div(Scalar a, const Tensor& b);
 Tensor remainder(const Tensor& a, Scalar b);
+Tensor floor_divide(const Tensor& a, Scalar b);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
@@ -59,6 +72,11 @@ inline Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
 inline Tensor operator-(Scalar a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
+inline Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
+inline Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
+inline Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
+inline Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
 
 // In place, in a's type: views and other handles of a see the change, and so does the graph; see
 // copy_(). A temporary such as x[0] += y writes into what it views.

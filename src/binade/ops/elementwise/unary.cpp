@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "binade/ops/common.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
 
 namespace binade {
 namespace {
@@ -27,11 +29,35 @@ Tensor unary(Op op, Unary kernel, const Tensor& x, UnaryParams params = {}) {
   });
 }
 
+// Functions that map integers to integers, exactly; bool has none of them.
+void require_signed_number(Op op, const Tensor& x) {
+  require_defined(name(op), "x", x);
+  if (x.dtype() == DType::boolean) {
+    fail(name(op), {.argument = "x",
+                    .expected = "numbers",
+                    .found = describe(x),
+                    .hint = "logical_not() negates bools"});
+  }
+  if (is_floating(x.dtype())) require_compute(name(op), "x", x);
+}
+
+Tensor whole_or_unary(Op op, Unary kernel, const Tensor& x, UnaryParams params = {}) {
+  require_signed_number(op, x);
+  if (is_compute(x.dtype())) return unary(op, kernel, x, params);
+  const Call call(op, {x});
+  return call.result(compute(kernel, params, x, x.dtype()));
+}
+
 // Functions whose derivative is zero wherever it exists.
 Tensor step_function(Op op, Unary kernel, const Tensor& x) {
-  require_compute(name(op), "x", x);
+  require_signed_number(op, x);
   const Call call(op, {x});
-  return call.result(compute(kernel, {}, call[0], call[0].dtype()));
+  return call.result(compute(kernel, {}, call[0], call[0].dtype()),
+                     [](const Tensor& dy, GradSlots dx) {
+                       const Tensor zeros = Tensor::empty_like(dy);
+                       backend::of(dy).elementwise.fill(zeros, 0);
+                       dx[0].add(zeros);
+                     });
 }
 
 Tensor predicate(Op op, Unary kernel, const Tensor& x) {
@@ -42,10 +68,10 @@ Tensor predicate(Op op, Unary kernel, const Tensor& x) {
 
 }  // namespace
 
-Tensor neg(const Tensor& x) { return unary(Op::neg, Unary::neg, x); }
-Tensor abs(const Tensor& x) { return unary(Op::abs, Unary::abs, x); }
+Tensor neg(const Tensor& x) { return whole_or_unary(Op::neg, Unary::neg, x); }
+Tensor abs(const Tensor& x) { return whole_or_unary(Op::abs, Unary::abs, x); }
 Tensor sign(const Tensor& x) { return step_function(Op::sign, Unary::sign, x); }
-Tensor square(const Tensor& x) { return unary(Op::square, Unary::square, x); }
+Tensor square(const Tensor& x) { return whole_or_unary(Op::square, Unary::square, x); }
 Tensor sqrt(const Tensor& x) { return unary(Op::sqrt, Unary::sqrt, x); }
 Tensor rsqrt(const Tensor& x) { return unary(Op::rsqrt, Unary::rsqrt, x); }
 Tensor reciprocal(const Tensor& x) { return unary(Op::reciprocal, Unary::reciprocal, x); }
@@ -67,7 +93,7 @@ Tensor tanh(const Tensor& x) { return unary(Op::tanh, Unary::tanh, x); }
 Tensor erf(const Tensor& x) { return unary(Op::erf, Unary::erf, x); }
 Tensor erfinv(const Tensor& x) { return unary(Op::erfinv, Unary::erfinv, x); }
 Tensor sigmoid(const Tensor& x) { return unary(Op::sigmoid, Unary::sigmoid, x); }
-Tensor relu(const Tensor& x) { return unary(Op::relu, Unary::relu, x); }
+Tensor relu(const Tensor& x) { return whole_or_unary(Op::relu, Unary::relu, x); }
 Tensor silu(const Tensor& x) { return unary(Op::silu, Unary::silu, x); }
 Tensor softplus(const Tensor& x) { return unary(Op::softplus, Unary::softplus, x); }
 
@@ -82,7 +108,20 @@ Tensor gelu(const Tensor& x, Gelu form) {
 
 Tensor pow(const Tensor& x, double exponent) {
   require_finite("pow", "exponent", exponent);
+  if (x.defined() && !is_floating(x.dtype())) return pow(cast(x, DType::f32), exponent);
   return unary(Op::pow, Unary::pow, x, {exponent, 0});
+}
+
+Tensor whole_pow(const Tensor& x, int64_t exponent) {
+  require_defined("pow", "x", x);
+  if (is_floating(x.dtype())) return pow(x, static_cast<double>(exponent));
+  if (exponent < 0) {
+    fail("pow", {.argument = "exponent",
+                 .expected = "at least 0 for integers",
+                 .found = std::to_string(exponent),
+                 .hint = "cast() x to a floating type"});
+  }
+  return pow(x, full({}, static_cast<double>(exponent), DType::i64, x.device()));
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {
@@ -91,7 +130,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
                    .expected = "low <= high",
                    .found = fmt::format("{}", low) + " and " + fmt::format("{}", high)});
   }
-  return unary(Op::clamp, Unary::clamp, x, {low, high});
+  return whole_or_unary(Op::clamp, Unary::clamp, x, {low, high});
 }
 
 Tensor floor(const Tensor& x) { return step_function(Op::floor, Unary::floor, x); }
@@ -103,6 +142,16 @@ Tensor is_finite(const Tensor& x) { return predicate(Op::is_finite, Unary::is_fi
 Tensor is_nan(const Tensor& x) { return predicate(Op::is_nan, Unary::is_nan, x); }
 Tensor is_inf(const Tensor& x) { return predicate(Op::is_inf, Unary::is_inf, x); }
 Tensor logical_not(const Tensor& x) { return predicate(Op::logical_not, Unary::logical_not, x); }
+
+// -x - 1 is what two's complement makes of the opposite bits.
+Tensor bitwise_not(const Tensor& x) {
+  require_integers("bitwise_not", "x", x);
+  const Call call(Op::bitwise_not, {x});
+  const bool is_bool = x.dtype() == DType::boolean;
+  return call.result(
+      is_bool ? compute(Unary::logical_not, {}, x, DType::boolean)
+              : compute(Unary::scale, {-1, x.dtype() == DType::u8 ? 255.0 : -1.0}, x, x.dtype()));
+}
 
 Tensor cast(const Tensor& x, DType dtype) {
   require_defined("cast", "x", x);

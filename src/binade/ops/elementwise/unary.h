@@ -1,10 +1,13 @@
 #pragma once
 
+#include <concepts>
+
 #include "binade/tensor/tensor.h"
 
 namespace binade {
 
-// Elementwise functions of one tensor, computed in f32 (f64 for f64) and rounded once.
+// Elementwise functions of one tensor, computed in f32 (f64 for f64) and rounded once. neg, abs,
+// sign, square, relu, clamp and the roundings take integers, too, and keep their type.
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 Tensor abs(const Tensor& x);
@@ -38,12 +41,21 @@ Tensor gelu(const Tensor& x, Gelu form = Gelu::erf);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor pow(const Tensor& x, double exponent);
+// Exact for integers, which refuse a negative exponent.
+Tensor whole_pow(const Tensor& x, int64_t exponent);
+template <std::integral T>
+Tensor pow(const Tensor& x, T exponent) {
+  return whole_pow(x, static_cast<int64_t>(exponent));
+}
 // low <= high, either may be infinite; values outside and at a finite bound get no gradient.
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);  // halves to even
 Tensor trunc(const Tensor& x);
+// Every bit of an integer, or the opposite of a bool.
+Tensor bitwise_not(const Tensor& x);
+inline Tensor operator~(const Tensor& x) { return bitwise_not(x); }
 
 // bool results.
 Tensor is_finite(const Tensor& x);

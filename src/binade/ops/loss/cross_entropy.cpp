@@ -115,6 +115,12 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
                                   .expected = "[..., " + std::to_string(weight.size(1)) + "]",
                                   .found = describe(x)});
   }
+  if (options.weight.defined()) {
+    fail("linear_cross_entropy", {.argument = "options.weight",
+                                  .expected = "none",
+                                  .found = describe(options.weight),
+                                  .hint = "use cross_entropy(linear(x, weight), target)"});
+  }
   if (options.reduce == Reduce::none) {
     fail("linear_cross_entropy", {.argument = "reduce",
                                   .expected = "mean or sum",
@@ -292,7 +298,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   if (logits.rank() == 0)
     fail("cross_entropy",
          {.argument = "logits", .expected = "[..., classes]", .found = describe(logits)});
+  if (target.defined() && is_floating(target.dtype()))
+    return cross_entropy_composite(logits, target, options);
   check(Op::cross_entropy, logits, target, logits.size(-1), options);
+  if (options.weight.defined()) return cross_entropy_composite(logits, target, options);
   const Call call(Op::cross_entropy, {logits});
   const auto [rows, classes] = rows_of(logits.shape());
   const Tensor in = viewed(dense(call[0]), {rows, classes});

@@ -28,6 +28,13 @@ Tensor constant(double value, const Tensor& like) {
   return full({}, value, like.dtype(), like.device());
 }
 
+// x, or 0 where it is not used: the gradient of an infinite square is NaN, also times 0.
+Tensor or_zero(const Tensor& is_used, const Tensor& x) { return where(is_used, x, constant(0, x)); }
+
+DType result_type_of_loss(const Tensor& x, const Tensor& target) {
+  return promote(x.dtype(), target.dtype());
+}
+
 // 1 for targets that count, else 0, in the losses' type.
 Tensor counted(const Tensor& target, int64_t ignore_index, const Tensor& like) {
   const Tensor ignored = full({}, static_cast<double>(ignore_index), DType::i64, target.device());
@@ -44,6 +51,42 @@ Tensor indexable(const Tensor& target, int64_t ignore_index) {
 Tensor reduced_by_count(const Tensor& losses, const Tensor& counts, Reduce reduce) {
   if (reduce != Reduce::mean) return reduced_loss(losses, reduce);
   return sum(losses) / sum(counts);
+}
+
+// The cross entropy of class numbers: log_p [..., classes], target [...].
+Tensor entropy_of_classes(const Tensor& log_p, const Tensor& target,
+                          const CrossEntropyOptions& options) {
+  const Tensor counts = counted(target, options.ignore_index, log_p);
+  const Tensor classes = indexable(target, options.ignore_index);
+  const Tensor picked = squeeze(gather(log_p, -1, unsqueeze(classes, -1)), -1);
+  Tensor losses = mul(picked, -(1 - options.smoothing)), weights = counts;
+  if (options.weight.defined()) {
+    const Tensor own =
+        reshape(index_select(options.weight, 0, reshape(classes, {-1})), target.shape());
+    losses = losses * own;
+    weights = weights * own;
+  }
+  if (options.smoothing > 0) {
+    const Tensor all = options.weight.defined() ? log_p * options.weight : log_p;
+    losses = losses - mul(mean(all, {-1}), options.smoothing);
+  }
+  // An ignored row may hold infinities: select zero rather than multiply by it.
+  losses = where(greater(counts, constant(0, counts)), losses, constant(0, losses));
+  return reduced_by_count(losses, weights, options.reduce);
+}
+
+// The cross entropy of probabilities: log_p and target [..., classes].
+Tensor entropy_of_probabilities(const Tensor& log_p, const Tensor& target,
+                                const CrossEntropyOptions& options) {
+  require_compute("cross_entropy", "target", target);
+  require_shape("cross_entropy", "target", target, log_p.shape());
+  require_device("cross_entropy", "target", target, log_p);
+  require_between("cross_entropy", "smoothing", options.smoothing, 0, 1);
+  const auto classes = static_cast<double>(log_p.size(-1));
+  Tensor p = cast(target, log_p.dtype());
+  if (options.smoothing > 0) p = p * (1 - options.smoothing) + options.smoothing / classes;
+  if (options.weight.defined()) p = p * options.weight;
+  return reduced_loss(neg(sum(p * log_p, {-1})), options.reduce);
 }
 
 // The binary cross entropy of each probability p, with PyTorch's bounds: logarithms of at least
@@ -89,16 +132,16 @@ Tensor reduced_loss(const Tensor& losses, Reduce reduce) {
 
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
                                CrossEntropyOptions options) {
+  if (options.weight.defined()) {
+    require_compute("cross_entropy", "weight", options.weight);
+    require_shape("cross_entropy", "weight", options.weight, {logits.size(-1)});
+    require_device("cross_entropy", "weight", options.weight, logits);
+  }
   Composite call(Op::cross_entropy, {logits});
   const Tensor log_p = log_softmax(cast(call[0], accumulation_type(call[0])));
-  const Tensor counts = counted(target, options.ignore_index, log_p);
-  const Tensor picked =
-      squeeze(gather(log_p, -1, unsqueeze(indexable(target, options.ignore_index), -1)), -1);
-  Tensor losses = mul(picked, -(1 - options.smoothing));
-  if (options.smoothing > 0) losses = losses - mul(mean(log_p, {-1}), options.smoothing);
-  // An ignored row may hold infinities: select zero rather than multiply by it.
-  losses = where(greater(counts, constant(0, counts)), losses, constant(0, losses));
-  return call.result(reduced_by_count(losses, counts, options.reduce));
+  if (options.weight.defined()) options.weight = cast(options.weight, log_p.dtype());
+  return call.result(is_floating(target.dtype()) ? entropy_of_probabilities(log_p, target, options)
+                                                 : entropy_of_classes(log_p, target, options));
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce,
@@ -143,9 +186,9 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce, doub
   if (beta == 0) return l1_loss(x, target, reduce);
   Composite call(Op::smooth_l1_loss, {x, target});
   const Tensor distance = abs(call[0] - call[1]);
-  const Tensor near = mul(square(distance), 0.5 / beta);
-  return call.result(reduced_loss(
-      where(less(distance, constant(beta, distance)), near, distance - 0.5 * beta), reduce));
+  const Tensor is_near = less(distance, constant(beta, distance));
+  const Tensor near = mul(square(or_zero(is_near, distance)), 0.5 / beta);
+  return call.result(reduced_loss(where(is_near, near, distance - 0.5 * beta), reduce));
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce, double delta) {
@@ -155,12 +198,14 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce, double d
   Composite call(Op::huber_loss, {x, target});
   const Tensor distance = abs(call[0] - call[1]);
   const Tensor far = mul(distance - 0.5 * delta, delta);
-  return call.result(reduced_loss(
-      where(less_equal(distance, constant(delta, distance)), mul(square(distance), 0.5), far),
-      reduce));
+  const Tensor is_near = less_equal(distance, constant(delta, distance));
+  const Tensor near = mul(square(or_zero(is_near, distance)), 0.5);
+  return call.result(reduced_loss(where(is_near, near, far), reduce));
 }
 
-// (1 - t) x + (1 + (w - 1) t) softplus(-x)
+// (1 - t) x + w softplus(-x), w being 1 + (pos_weight - 1) t, in f32 (f64 for f64). softplus(-x) is
+// max(-x, 0) + softplus(-|x|): factors of x are added first, so that the small rest stays where
+// they cancel, in the gradient, too.
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce,
                        const Tensor& pos_weight) {
   check_pair(Op::bce_with_logits, logits, target);
@@ -173,10 +218,17 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce
     }
   }
   Composite call(Op::bce_with_logits, {logits, target, pos_weight});
-  const Tensor negative = mul(call[1], -1) + 1.0;
-  Tensor tail = softplus(neg(call[0]));
-  if (pos_weight.defined()) tail = tail * (((call[2] - 1.0) * call[1]) + 1.0);
-  return call.result(reduced_loss(negative * call[0] + tail, reduce));
+  const DType type = result_type_of_loss(call[0], call[1]);
+  const Tensor x = cast(call[0], binade::accumulation_type(type)), t = cast(call[1], x.dtype());
+  const Tensor is_negative = less(x, constant(0, x));
+  Tensor weight = constant(1, x), small = softplus(where(is_negative, x, neg(x)));
+  if (pos_weight.defined()) {
+    weight = (cast(call[2], x.dtype()) - 1.0) * t + 1.0;
+    small = small * weight;
+  }
+  const Tensor factor = (mul(t, -1) + 1.0) - where(is_negative, weight, constant(0, x));
+  const Tensor losses = factor * x + small;
+  return call.result(cast(reduced_loss(losses, reduce), type));
 }
 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target, Reduce reduce) {

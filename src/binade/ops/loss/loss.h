@@ -15,10 +15,13 @@ struct CrossEntropyOptions {
   Reduce reduce = Reduce::mean;  // mean over the targets that count
   double smoothing = 0;          // label smoothing, 0 to 1
   int64_t ignore_index = -100;   // targets that do not count
+  // A factor for each class [classes]; `mean` then divides by the sum of the targets' factors.
+  Tensor weight = {};
 };
 
 // Softmax and negative log likelihood in one pass with f32 statistics. logits [..., classes],
-// target (i64 or i32) [...]. The result is f32 (f64 for f64).
+// target (i64 or i32) [...]. The result is f32 (f64 for f64). Targets may also be probabilities of
+// all classes, a floating tensor of the logits' shape: then every row counts once.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
                                CrossEntropyOptions options = {});

@@ -219,6 +219,11 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
 Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
   require_compute("var", "x", x);
   require_finite("var", "correction", correction);
+  if (x.dtype() != DType::f64) {  // which holds the squares of all narrower numbers, and their sum
+    Composite call(Op::var, {x});
+    return call.result(
+        cast(var(cast(call[0], DType::f64), axes, keep, correction), call[0].dtype()));
+  }
   const ReducedShape shape = reduced_shape("var", x, axes);
   require_elements("var", x, shape);
   const Call call(Op::var, {x});
@@ -237,10 +242,11 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
       });
 }
 
+// In f64 as var(), whose result may be too large or too small for x's type when its root is not.
 Tensor std(const Tensor& x, const Axes& axes, bool keep, double correction) {
   require_compute("std", "x", x);
   Composite call(Op::std, {x});
-  const Tensor wide = cast(call[0], accumulation_type(call[0]));
+  const Tensor wide = cast(call[0], DType::f64);
   return call.result(cast(root(var(wide, axes, keep, correction), 2), call[0].dtype()));
 }
 

@@ -30,7 +30,7 @@ Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep = false);
 // keep their type.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep = false);
-// sum((x - mean)^2) / (count - correction), two-pass.
+// sum((x - mean)^2) / (count - correction), two-pass and in f64.
 Tensor var(const Tensor& x, const Axes& axes = {}, bool keep = false, double correction = 1);
 // The square root of var(), with a zero gradient where that is 0. Inside `using namespace binade`
 // its name is ambiguous with the standard library's: write binade::std(x).

@@ -50,6 +50,8 @@ void binary(Binary op, const float* a, const float* b, float* y, int64_t n) {
       return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::And(is_true(l), is_true(r))); });
     case Binary::logical_or:
       return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Or(is_true(l), is_true(r))); });
+    case Binary::bitwise_and: case Binary::bitwise_or: case Binary::bitwise_xor:
+      fail("binary", {.argument = "op", .expected = "one for floats", .found = "one of bits"});
   }
 }
 // clang-format on

@@ -58,7 +58,7 @@ struct F64Functions {
   };
   struct Expm1 {
     static double value(double x) { return std::expm1(x); }
-    static double gradient(double g, double y) { return g * (y + 1); }
+    static double gradient(double g, double x) { return g * std::exp(x); }
   };
   struct Tan {
     static double value(double x) { return std::tan(x); }
@@ -272,6 +272,8 @@ void binary_block(Binary op, const double* a, const double* b, double* y, int64_
       return each([](double l, double r) { return l != 0 && r != 0 ? 1 : 0; });
     case Binary::logical_or:
       return each([](double l, double r) { return l != 0 || r != 0 ? 1 : 0; });
+    case Binary::bitwise_and: case Binary::bitwise_or: case Binary::bitwise_xor:
+      fail("binary", {.argument = "op", .expected = "one for floats", .found = "one of bits"});
   }
 }
 // clang-format on

@@ -125,6 +125,9 @@ void binary_block(Binary op, const int64_t* a, const int64_t* b, int64_t* y, int
       return each([](int64_t l, int64_t r) { return l != 0 && r != 0 ? 1 : 0; });
     case Binary::logical_or:
       return each([](int64_t l, int64_t r) { return l != 0 || r != 0 ? 1 : 0; });
+    case Binary::bitwise_and: return each([](int64_t l, int64_t r) { return l & r; });
+    case Binary::bitwise_or: return each([](int64_t l, int64_t r) { return l | r; });
+    case Binary::bitwise_xor: return each([](int64_t l, int64_t r) { return l ^ r; });
     case Binary::atan2:
       fail("binary", {.argument = "op", .expected = "one for integers", .found = "atan2"});
   }

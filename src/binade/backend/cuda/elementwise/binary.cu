@@ -41,6 +41,7 @@ bool map_op(std::index_sequence<I...>, Binary op, const TensorView& a, const Ten
 }
 
 bool map_dense(Binary op, const TensorView& a, const TensorView& b, const TensorView& y) {
+  if (static_cast<size_t>(op) >= ops) return false;  // of integers only
   constexpr auto all = std::make_index_sequence<ops>();
   switch (y.dtype) {
     case DType::f32:

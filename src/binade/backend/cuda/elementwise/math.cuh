@@ -59,7 +59,7 @@ struct Functions {
   };
   struct Expm1 {
     static __device__ T value(T x) { return std::expm1(x); }
-    static __device__ T gradient(T g, T y) { return g * (y + 1); }
+    static __device__ T gradient(T g, T x) { return g * std::exp(x); }
   };
   struct Tan {
     static __device__ T value(T x) { return std::tan(x); }
@@ -261,8 +261,8 @@ __device__ inline T binary_value(Binary op, T l, T r) {
     case Binary::greater_equal: return l >= r ? 1 : 0;
     case Binary::logical_and: return l != 0 && r != 0 ? 1 : 0;
     case Binary::logical_or: return l != 0 || r != 0 ? 1 : 0;
+    default: return l;  // bits of floats, which ops refuse
   }
-  return l;
 }
 
 // ---- integers ----
@@ -326,6 +326,9 @@ __device__ inline int64_t binary_value(Binary op, int64_t l, int64_t r) {
     case Binary::greater_equal: return l >= r ? 1 : 0;
     case Binary::logical_and: return l != 0 && r != 0 ? 1 : 0;
     case Binary::logical_or: return l != 0 || r != 0 ? 1 : 0;
+    case Binary::bitwise_and: return l & r;
+    case Binary::bitwise_or: return l | r;
+    case Binary::bitwise_xor: return l ^ r;
     default: return 0;
   }
 }
