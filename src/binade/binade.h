@@ -8,6 +8,7 @@
 #include "binade/amp/recipe/state.h"
 #include "binade/amp/recipe/text.h"
 #include "binade/amp/trace.h"
+#include "binade/amp/warnings.h"
 #include "binade/autograd/anomaly.h"
 #include "binade/autograd/grad.h"
 #include "binade/autograd/grad_mode.h"

@@ -7,7 +7,10 @@
 
 #include "binade/amp/call.h"
 #include "binade/amp/diverged_error.h"
+#include "binade/amp/warnings.h"
+#include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/node.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/capabilities.h"
 
@@ -49,6 +52,25 @@ Tensor copied(const Tensor& x) {
 // The host reads outcomes this many iterations late, so that it does not wait for a GPU. A fixed
 // number, so that its decisions do not depend on timing; 2 is enough to keep the GPU busy.
 constexpr size_t iterations_ahead = 2;
+
+// A scale that was halved 56 times from the default has crossed all of f16's binades, and more.
+constexpr double lost_scale = 0x1p-40;
+
+constexpr const char* scaled_twice =
+    "GradScaler: scale() was given a loss that it has scaled already: gradients are unscaled once "
+    "and stay too large; scale each loss once";
+constexpr const char* never_scaled =
+    "GradScaler: step() without scale(loss) since the last update(): gradients are divided by a "
+    "loss scale that they do not have; call scaler.scale(loss).backward()";
+constexpr const char* backward_unscaled =
+    "GradScaler: no backward() used the result of scale(): gradients are divided by a loss scale "
+    "that they do not have; call scaler.scale(loss).backward(), not loss.backward()";
+
+// The number of the op that computed a tensor; 0: none did.
+uint64_t node_of(const Tensor& x) {
+  const auto& meta = x.autograd_meta();
+  return meta == nullptr || meta->node == nullptr ? 0 : meta->node->sequence + 1;
+}
 
 struct WithGradients {
   std::vector<Tensor> parameters;
@@ -120,6 +142,19 @@ void GradScaler::require_scale(const char* call) const {
               .found = "a scaler that has scaled nothing yet"});
 }
 
+void GradScaler::warn_of(const std::string& text) {
+  use_->warnings.push_back(text);
+  if (warned_.insert(text).second) warn(text);
+}
+
+void GradScaler::check_use() {
+  if (!use_->is_scaled) {
+    warn_of(never_scaled);
+  } else if (!use_->ran_backward) {
+    warn_of(backward_unscaled);
+  }
+}
+
 Tensor GradScaler::scale(const Tensor& loss) {
   if (!loss.defined() || !is_compute(loss.dtype())) {
     fail("scale", {.argument = "loss",
@@ -133,6 +168,8 @@ Tensor GradScaler::scale(const Tensor& loss) {
     backend::of(loss).elementwise.fill(trackers_.strided({1}, {1}, 1),
                                        static_cast<double>(options_.hysteresis));
   }
+  if (use_->nodes.contains(node_of(loss))) warn_of(scaled_twice);
+  use_->is_scaled = true;
   const Call call(Op::mul, {loss});
   const auto times_scale = [scale = scale_](const Tensor& x) {
     Tensor y = Tensor::empty(x.shape(), promote(x.dtype(), DType::f32), x.device());
@@ -140,9 +177,13 @@ Tensor GradScaler::scale(const Tensor& loss) {
                                       TensorView(scale).expanded(x.shape()), y);
     return y;
   };
-  return call.result(times_scale(loss), [times_scale](const Tensor& dy, autograd::GradSlots dx) {
-    dx[0].add(times_scale(dy));
-  });
+  Tensor scaled = call.result(times_scale(loss),
+                              [times_scale, use = use_](const Tensor& dy, autograd::GradSlots dx) {
+                                use->ran_backward = true;
+                                dx[0].add(times_scale(dy));
+                              });
+  if (const uint64_t node = node_of(scaled); node != 0) use_->nodes.insert(node);
+  return scaled;
 }
 
 void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
@@ -205,6 +246,7 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
                   .found = "a second one",
                   .hint = "call update() first"});
   }
+  check_use();
   if (state.stage == Stage::ready) unscale(optimizer);
   if (!state.found_inf.defined()) {
     fail("step", {.argument = "optimizer",
@@ -218,6 +260,7 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
   report.scale_ = backend::AsyncScalar(state.scale);
   report.checked_ = state.checked;
   report.at_scale_one_ = resting_scale_ > 0;
+  report.warnings_ = use_->warnings;
   optimizer.step({.gradient_factor = gradient_factor, .skip = state.found_inf});
   state.stage = Stage::stepped;
   return report;
@@ -248,6 +291,7 @@ void GradScaler::update() {
     kernels.scaler.update(scale_, trackers_, found, hyper_);
   }
   optimizers_.clear();
+  use_ = std::make_shared<Use>();
   if (iteration.found_inf.captured()) {
     captured_ = iteration;
     return;
@@ -284,6 +328,11 @@ void GradScaler::note(const PendingIteration& iteration) {
                    .hint = "scaling is not the problem: look for an exploding or NaN activation, "
                            "lower the learning rate, or use bf16"});
   }
+  if (iteration.scale.get() < lost_scale)
+    warn_of(
+        "GradScaler: the loss scale has fallen below 2^-40 and approaches 0: gradients are "
+        "infinite or NaN at any scale; look for the op that makes them (lab::diagnose), lower the "
+        "learning rate, or use bf16");
   note_overflow();
 }
 
@@ -314,6 +363,7 @@ void GradScaler::update(double new_scale) {
   }
   backend::of(scale_).elementwise.fill(scale_, new_scale);
   optimizers_.clear();
+  use_ = std::make_shared<Use>();
 }
 
 double GradScaler::get_scale() const {
@@ -379,6 +429,8 @@ void GradScaler::load_state(const ScalerState& state) {
   loaded.overflows_ = SkipStreak(static_cast<int64_t>(get_own("overflows_in_a_row", 0)));
   loaded.resting_scale_ = get_own("resting_scale", 0);
   loaded.optimizers_ = std::move(optimizers_);
+  loaded.use_ = use_;
+  loaded.warned_ = std::move(warned_);
   *this = std::move(loaded);
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -43,6 +45,9 @@ class StepReport {
   Tensor bad_parameter() const;
   // The loss scale of its gradients.
   double scale() const;
+  // Calls of this iteration that cannot be meant, such as a scaled loss that no backward used. Each
+  // kind is passed to the warning function (amp/warnings.h), too, once per scaler.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // The outcome of the latest replay of a captured step (backend/graph.h).
   StepReport replayed() const;
 
@@ -51,6 +56,7 @@ class StepReport {
   backend::AsyncScalar found_inf_, first_bad_, scale_;  // undefined without a scaler
   std::vector<Tensor> checked_;                         // in the order of first_bad_
   bool at_scale_one_ = false;                           // a retest
+  std::vector<std::string> warnings_;
 };
 
 // A scaler's saved state. Empty if the scaler is disabled.
@@ -110,6 +116,13 @@ class GradScaler {
     Tensor scale;      // f32 [1]: the loss scale of the gradients
     std::vector<Tensor> checked;
   };
+  // The calls of an iteration, which backwards of scaled losses outlive.
+  struct Use {
+    bool is_scaled = false;         // scale() was called
+    bool ran_backward = false;      // through the result of one
+    std::set<uint64_t> nodes = {};  // of the results
+    std::vector<std::string> warnings = {};
+  };
   // An iteration whose outcome the host has not read.
   struct PendingIteration {
     backend::AsyncScalar found_inf, scale;
@@ -117,6 +130,9 @@ class GradScaler {
 
   PerOptimizer& state_of(Steppable& optimizer);
   void require_scale(const char* call) const;
+  // Keeps a warning for the report, and passes it on the first time.
+  void warn_of(const std::string& text);
+  void check_use();
   void check_gradients(Steppable& optimizer, PerOptimizer& state);
   // Reads the outcomes that are old enough not to wait for, or all of them.
   void read(bool all);
@@ -124,6 +140,8 @@ class GradScaler {
   void note_overflow();
 
   GradScalerOptions options_;
+  std::shared_ptr<Use> use_ = std::make_shared<Use>();
+  std::set<std::string> warned_;
   backend::LossScaleParams hyper_;
   Tensor scale_;  // undefined until first used
   Tensor trackers_;
