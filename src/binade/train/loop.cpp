@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <limits>
 #include <utility>
@@ -217,14 +216,8 @@ class Loop {
     for (const Record& record : run->records) {
       if (record.step > 0) watch.add(step_facts(record));
     }
-    result.failure = failure_of(watch.failure(), losses);
+    result.failure = failure_text(watch, losses);
     return result;
-  }
-
-  static std::string failure_of(const std::string& watched, const LossHistory& losses) {
-    if (watched.empty() && losses.last && !std::isfinite(*losses.last))
-      return "the validation loss is not finite";
-    return watched;
   }
 
   // The parts of a result that files and losses tell.
@@ -568,7 +561,7 @@ class Loop {
     result.steps = trainer_.steps();
     result.interrupted = interrupted_;
     result.stopped_early = stopped_early_;
-    result.failure = failure_of(watch_->failure(), log_->losses());
+    result.failure = failure_text(watch_->steps(), log_->losses());
     result.seconds = seconds_;
     if (interrupted_)
       result.signal =

@@ -121,7 +121,7 @@ inline Drawing drawing_of(const std::string& svg) {
 // The charts of a page, in its order.
 inline std::vector<Drawing> drawings_of(const std::string& html) {
   std::vector<Drawing> drawings;
-  for (size_t at = html.find("<figure>"); at != std::string::npos; at = html.find("<figure>", at)) {
+  for (size_t at = html.find("<figure"); at != std::string::npos; at = html.find("<figure", at)) {
     const size_t end = html.find("</figure>", at);
     drawings.push_back(drawing_of(html.substr(at, end - at)));
     at = end;

@@ -354,7 +354,7 @@ std::string line_chart(const ChartOptions& options, const std::vector<Series>& g
     frame.make_room(legend.bottom);
   }
   std::string svg =
-      svg::open_figure(options.title, frame.height) + legend.svg + axes(options, frame);
+      svg::open_figure(options.title, frame.height, options.id) + legend.svg + axes(options, frame);
   if (options.band) svg += draw_band(*options.band, frame);
   for (const Series& one : series) svg += draw_line(one, one.style, frame);
   return svg + outliers(series, frame) + svg::close_figure;

@@ -50,6 +50,7 @@ struct ChartOptions {
   double y_max = std::numeric_limits<double>::infinity();
   bool from_zero = false;  // the axis of y begins at 0
   std::optional<Band> band = {};
+  std::string id = {};  // that a page's links name
 };
 
 // Line chart as a <figure> with axes and tick labels, and a legend for several series. A line that

@@ -18,6 +18,7 @@
 #include "binade/train/report/html_page.h"
 #include "binade/train/report/layer_page.h"
 #include "binade/train/report/run_comparison.h"
+#include "binade/train/report/verdicts.h"
 #include "binade/version.h"
 
 namespace binade::train {
@@ -148,7 +149,10 @@ std::string loss_chart(const RunSummary& run) {
   const Series mean =
       smoothed({fmt::format("mean of {} steps", 2 * reach + 1), raw.points, raw.style}, reach);
   raw.style.faint = true;
-  return line_chart({"Loss", "step", run.bytes_per_token == 1 ? "nats per byte" : "nats per token"},
+  return line_chart({.title = "Loss",
+                     .x_label = "step",
+                     .y_label = run.bytes_per_token == 1 ? "nats per byte" : "nats per token",
+                     .id = loss_chart_id},
                     {raw, mean, validation_series(run)});
 }
 
@@ -157,7 +161,8 @@ std::string gradient_norm_chart(const RunSummary& run) {
   return line_chart({.title = "Gradient norm, before clipping",
                      .x_label = "step",
                      .y_label = "norm",
-                     .y_max = robust_limit(norm.points)},
+                     .y_max = robust_limit(norm.points),
+                     .id = gradient_chart_id},
                     {norm});
 }
 
@@ -174,11 +179,17 @@ std::string memory_chart(const RunSummary& run) {
 
 std::string charts(const RunSummary& run) {
   std::string html = loss_chart(run) + gradient_norm_chart(run);
-  html += line_chart({"Learning rate", "step", "learning rate"},
+  html += line_chart({.title = "Learning rate",
+                      .x_label = "step",
+                      .y_label = "learning rate",
+                      .id = rate_chart_id},
                      {series("learning rate", run, [](const Record& x) { return x.lr; })});
   if (run.config.precision.matmul == Precision::fp16) {
     html +=
-        line_chart({"Loss scale", "step", "log2 of the scale"},
+        line_chart({.title = "Loss scale",
+                    .x_label = "step",
+                    .y_label = "log2 of the scale",
+                    .id = scale_chart_id},
                    {series("loss scale", run, [](const Record& x) { return std::log2(x.scale); })});
   }
   html += line_chart(
@@ -243,7 +254,7 @@ std::string report_html(const RunSummary& run) {
       c.model.heads == 1 ? "" : "s", c.model.context, escaped(c.data.source), c.train.accumulate,
       c.train.batch);
   html += run_facts(run);
-  html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
+  html += verdict_section(run) + tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.layers.steps.empty())
     html += fmt::format(
         "<p><a href=\"{0}\">{0}</a>: statistics of inputs, weights and gradients over time.</p>\n",

@@ -40,7 +40,8 @@ struct RunSummary {
   Provenance origin = {};
   std::vector<ranks::RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};
-  PrecisionPlan moves = {};  // of auto_precision
+  PrecisionPlan moves = {};    // of auto_precision
+  std::string diagnoses = {};  // doctor.txt
   // The run of auto_precision again in bf16 and by the plain recipe, if they were trained.
   std::vector<RunSummary> baselines = {};
 

@@ -149,6 +149,10 @@ RunSummary read_run(const io::Path& given) {
   or_warn(run, [&] {
     if (const auto file = read_run_file(folder)) run.arrangement = file->arrangement;
   });
+  const io::Path diagnoses = folder / "doctor.txt";
+  diagnoses.require(io::EntryKind::file, reader);
+  if (diagnoses.exists())
+    or_warn(run, [&] { run.diagnoses = io::read_text(diagnoses, reader, max_summary); });
   run.bytes_per_token = trains_bytes(run.config) ? 1 : 0;
   if (!(folder / file_name).exists() ||
       !or_warn(run, [&] { read_summary(folder / file_name, run); })) {

@@ -16,11 +16,12 @@ constexpr double letter = 8.3;
 
 double text_width(const std::string& text) { return letter * static_cast<double>(text.size()); }
 
-std::string open_figure(const std::string& title, double height) {
+std::string open_figure(const std::string& title, double height, const std::string& id) {
   return fmt::format(
-      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
+      "<figure{}><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">",
-      escaped(title), width, height, escaped(title));
+      id.empty() ? "" : fmt::format(" id=\"{}\"", escaped(id)), escaped(title), width, height,
+      escaped(title));
 }
 
 std::string line_class(const Style& style) {

@@ -15,7 +15,7 @@ inline constexpr size_t colors = 8, dashes = 5;
 // chart is 340 pixels wide.
 inline constexpr double width = 460;
 
-std::string open_figure(const std::string& title, double height);
+std::string open_figure(const std::string& title, double height, const std::string& id = {});
 inline constexpr const char* close_figure = "</svg></figure>\n";
 
 std::string line_class(const Style& style);

@@ -35,6 +35,13 @@ StepFacts step_facts(const Record& record) {
           .applied = record.applied};
 }
 
+std::string failure_text(const RunWatch& watch, const LossHistory& losses) {
+  const std::string failure = watch.failure();
+  if (failure.empty() && losses.last && !std::isfinite(*losses.last))
+    return "the validation loss is not finite";
+  return failure;
+}
+
 TrainerWatch::TrainerWatch(Trainer& trainer)
     : watch_(run_facts(trainer.config(), trainer.model())),
       parameters_(trainer.model().named_parameters()),

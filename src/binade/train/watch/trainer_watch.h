@@ -9,6 +9,8 @@ namespace binade::train {
 // The facts of a run. The model may be on the meta device.
 RunFacts run_facts(const Config& config, const nn::LanguageModel& model);
 StepFacts step_facts(const Record& record);
+// Why a run has failed, by its steps and validations; empty if it has not.
+std::string failure_text(const RunWatch& watch, const LossHistory& losses);
 
 // Observes the steps of a Trainer. Reads a few weights at the start, after 20 steps and when there
 // is an alarm, and changes nothing.
@@ -20,7 +22,7 @@ class TrainerWatch {
   void add_earlier(const Record& record);
   // The alarms of a step, each cause once.
   std::vector<Alarm> add(Trainer& trainer, const Record& record);
-  std::string failure() const { return watch_.failure(); }
+  const RunWatch& steps() const { return watch_; }
 
  private:
   WeightSample sample(Trainer& trainer) const;
