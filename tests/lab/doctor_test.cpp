@@ -112,6 +112,75 @@ TEST(Doctor, DiagnosesAgainAfterHealthySteps) {
   }
 }
 
+// Values leave f16's range because the weights grew: f32 would only hide it for a while.
+TEST(Doctor, KnowsDivergenceFromRange) {
+  for (const int layers : {1, 3}) {
+    const testing::TemporaryFolder folder;
+    train::Config config = train::small_config("fp16");
+    config.model.layers = layers;
+    config.train.lr = 30;
+    train::Trainer trainer(config);
+    Doctor doctor;
+    doctor.begin(trainer, folder.path());
+    take_steps(trainer, doctor, train::small_tokens(), 8);
+    ASSERT_FALSE(doctor.diagnoses().empty()) << layers;
+    EXPECT_EQ(doctor.diagnoses()[0].verdict, Verdict::divergence) << layers;
+  }
+}
+
+// What follows a divergence is not examined for another cause.
+TEST(Doctor, NamesTheFirstCause) {
+  const testing::TemporaryFolder folder;
+  train::Trainer trainer(train::small_config("fp32"));
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, train::small_tokens(), 2);
+  doctor.note_alarm({train::Cause::divergence, 2, "the loss is 900", "lower --lr"});
+  plant(trainer, "blocks.0.norm1.weight", 2, std::numeric_limits<double>::infinity());
+  std::vector<std::string> notes;
+  take_steps(trainer, doctor, train::small_tokens(), 2, &notes);
+  EXPECT_THAT(doctor.diagnoses(), IsEmpty());
+  EXPECT_THAT(notes, ::testing::ElementsAre(HasSubstr("follows that of step 2")));
+  EXPECT_THAT(testing::content_of(folder / "doctor.txt"),
+              ::testing::StartsWith("watch, step 2: divergence: the loss is 900; lower --lr\n"));
+}
+
+// FP8 harms a layer by an outlier; with auto_precision the layer moves instead.
+TEST(Doctor, SaysThatFp8HarmsALayer) {
+  for (const bool planted : {true, false}) {
+    const testing::TemporaryFolder folder;
+    train::Config config = train::small_config("fp8");
+    config.run.layer_stats = 2;
+    train::Trainer trainer(config);
+    if (planted) plant(trainer, "blocks.1.mlp.down.weight", 0, 1e5);
+    Doctor doctor;
+    doctor.begin(trainer, folder.path());
+    std::vector<std::string> notes;
+    take_steps(trainer, doctor, train::small_tokens(), 9, &notes);
+    if (!planted) {
+      EXPECT_THAT(notes, IsEmpty());
+      continue;
+    }
+    ASSERT_EQ(notes.size(), 1u);  // once
+    EXPECT_THAT(notes[0], HasSubstr("step 4: harm: FP8 loses "));
+    EXPECT_THAT(notes[0], HasSubstr("of blocks.1.mlp.down"));
+    EXPECT_THAT(notes[0], HasSubstr("--auto-precision"));
+    EXPECT_THAT(testing::content_of(folder / "doctor.txt"), HasSubstr("watch, step 4: harm: "));
+  }
+}
+
+// A NaN may have a sign, of which nobody makes anything.
+TEST(Doctor, PrintsNanWithoutItsSign) {
+  const Finding finding{
+      .op = "linear",
+      .tensor = "result",
+      .first = {.index = {0}, .value = -std::numeric_limits<double>::quiet_NaN(), .count = 1}};
+  EXPECT_THAT(to_text(finding), HasSubstr("first non-finite value: nan at"));
+  Finding infinite = finding;
+  infinite.first.value = -std::numeric_limits<double>::infinity();
+  EXPECT_THAT(to_text(infinite), HasSubstr("first non-finite value: -inf at"));
+}
+
 // The loss scaler explains the first skips of a scale that is too high.
 TEST(Doctor, IgnoresSkipsThatTheScalerExplains) {
   const testing::TemporaryFolder folder;

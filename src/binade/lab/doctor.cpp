@@ -35,6 +35,11 @@ constexpr std::string_view diagnosis_start = "doctor, step ", alarm_start = "wat
 constexpr const char* events_folder = "tb/layers";
 // Skips in a row from which on the loss scaler alone does not explain them.
 constexpr int64_t unexplained_skips = 3;
+// The same after a step that was applied at more than the default scale: a scale that grows every
+// few steps probes what fits, and a batch of gradients 64 times larger takes six halvings.
+constexpr int64_t unexplained_skips_of_probing = 7;
+// Length of a list of harmed layers from which on no further one is named.
+constexpr size_t max_named = 120;
 constexpr int64_t max_file = int64_t{1} << 32;  // of statistics and diagnoses
 constexpr size_t max_diagnoses = 10;            // per run
 // Statistics that may be computed in the background at a time.
@@ -302,6 +307,7 @@ std::vector<std::string> Doctor::begin(train::Trainer& trainer, const io::Path& 
   check_patterns(trainer);
   first_step_ = trainer.steps();
   events_.reset();
+  initial_weight_norm_ = weight_norm(trainer);
   return take_up(trainer);
 }
 
@@ -441,18 +447,28 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
   const bool waits = !backend::capabilities(trainer.device()).is_asynchronous ||
                      result.step == trainer.config().train.steps;
   std::vector<std::string> notes = take_statistics(trainer, waits ? 0 : max_pending_rankings);
+  note_harm(trainer, notes);
   const bool lost = loses_gradients(trainer, result.step);
   const bool suspicious = is_suspicious(trainer, result) || lost;
-  const ReplayedStep replayed{.step = result.step - 1, .scale = result.scale, .history = history_};
+  ReplayedStep replayed{.step = result.step - 1, .scale = result.scale, .history = history_};
+  if (suspicious && !diagnosed_ && diverged_step_ > 0) {
+    diagnosed_ = true;
+    add_note(notes, result.step,
+             fmt::format("the loss or a gradient is non-finite, or none is left\n  verdict: "
+                         "divergence; it follows that of step {}",
+                         diverged_step_));
+  }
   if (suspicious && !diagnosed_ && earlier_diagnoses_ + diagnoses_.size() < max_diagnoses) {
     diagnosed_ = true;
+    // The weights of now; of this step's loss nothing is known.
+    replayed.history.push_back({.loss = NAN, .weight_norm = weight_norm(trainer)});
     if (const auto found = examine_step(trainer, tokens, replayed)) {
       diagnoses_.push_back(*found);
       add_note(notes, result.step, to_text(*found));
     }
   }
   const bool spike = is_spike(result.loss);
-  if (spike && !spiked_ && !suspicious && spikes_ < max_diagnoses) {
+  if (spike && !spiked_ && !suspicious && diverged_step_ == 0 && spikes_ < max_diagnoses) {
     ++spikes_;
     add_note(notes, result.step,
              fmt::format("the loss jumped from {:.4g} to {:.4g}\n  {}", history_.back().loss,
@@ -468,7 +484,33 @@ void Doctor::add_note(std::vector<std::string>& notes, int64_t step, const std::
   append_line(diagnoses_file, notes.back());
 }
 
+void Doctor::note_harm(const train::Trainer& trainer, std::vector<std::string>& notes) {
+  if (!trainer.recipes().enabled || trainer.config().precision.automatic || said_harm_ ||
+      ranked_step_ == harm_step_)
+    return;
+  harm_step_ = ranked_step_;
+  std::set<std::string> harmed;
+  std::string named;
+  for (const LayerStats& layer : ranking_) {  // by harm, largest first
+    if (!(layer.harm() > AutoPrecision::max_harm)) continue;
+    harmed.insert(layer.module);
+    if (!harmed_.contains(layer.module) || named.size() > max_named) continue;
+    named +=
+        fmt::format("{}{:.0f}% of {}", named.empty() ? "" : ", ", 100 * layer.harm(), layer.module);
+  }
+  harmed_ = std::move(harmed);
+  if (named.empty()) return;
+  said_harm_ = true;
+  const train::Alarm alarm{.cause = train::Cause::harm,
+                           .step = ranked_step_,
+                           .finding = "FP8 loses " + named + " in two looks in a row",
+                           .advice = "--auto-precision moves such layers to finer scales or bf16"};
+  notes.push_back(fmt::format("step {}: {}", alarm.step, to_text(alarm)));
+  note_alarm(alarm);
+}
+
 void Doctor::note_alarm(const train::Alarm& alarm) {
+  if (alarm.cause == train::Cause::divergence) diverged_step_ = alarm.step;
   append_line(diagnoses_file,
               wrapped(fmt::format("{}{}: {}", alarm_start, alarm.step, to_text(alarm))));
 }
@@ -497,17 +539,21 @@ bool Doctor::is_suspicious(const train::Trainer& trainer, const train::StepResul
   if (result.applied && finite_loss && scaled && result.gradient_norm == 0) return true;
   if (result.applied && finite_loss) {
     diagnosed_ = false;
+    last_applied_scale_ = result.scale;
     return false;
   }
-  return !(scaled && finite_loss && skipped_in_a_row_.length() < unexplained_skips);
+  const bool probes = last_applied_scale_ > amp::GradScalerOptions().init_scale;
+  const int64_t limit = probes ? unexplained_skips_of_probing : unexplained_skips;
+  return !(scaled && finite_loss && skipped_in_a_row_.length() < limit);
 }
 
 void Doctor::remember(train::Trainer& trainer, const train::StepResult& result) {
   // The norm of the weights moves slowly, and costs a pass over them.
   const bool measures = backend::capabilities(trainer.device()).is_host_readable &&
                         result.step % weight_norm_interval == 1;
-  const double norm =
-      measures || history_.empty() ? weight_norm(trainer) : history_.back().weight_norm;
+  const double norm = history_.empty() ? initial_weight_norm_
+                      : measures       ? weight_norm(trainer)
+                                       : history_.back().weight_norm;
   history_.push_back({.loss = result.loss,
                       .gradient_norm = result.gradient_norm,
                       .weight_norm = norm,

@@ -81,6 +81,8 @@ class Doctor : public train::Observer {
   bool is_spike(double loss) const;
   // Whether the newest statistics show f16 gradients that are zero, for the first time in a row.
   bool loses_gradients(const train::Trainer& trainer, int64_t step);
+  // Says once if FP8 harms layers in two looks in a row, unless auto_precision moves them.
+  void note_harm(const train::Trainer& trainer, std::vector<std::string>& notes);
   void add_note(std::vector<std::string>& notes, int64_t step, const std::string& text);
   // Appends to a file of the run's folder; durable from the next checkpoint on.
   void append_line(const char* file, const std::string& text);
@@ -106,8 +108,14 @@ class Doctor : public train::Observer {
   amp::SkipStreak skipped_in_a_row_;
   bool diagnosed_ = false;           // whether the current series of bad steps has its diagnosis
   std::vector<StepRecord> history_;  // of the last steps
-  bool lost_gradients_ = false;      // whether the last statistics showed zeros
-  bool spiked_ = false;              // whether the current spike has its explanation
+  std::set<std::string> harmed_;     // layers in the last look at a run in FP8
+  int64_t harm_step_ = 0;            // of that look
+  bool said_harm_ = false;
+  double last_applied_scale_ = 0;   // of the loss
+  double initial_weight_norm_ = 0;  // before the first step of this process
+  int64_t diverged_step_ = 0;       // 0: the run has not diverged
+  bool lost_gradients_ = false;     // whether the last statistics showed zeros
+  bool spiked_ = false;             // whether the current spike has its explanation
   size_t spikes_ = 0;
 };
 

@@ -134,9 +134,10 @@ std::string to_text(const Finding& f) {
   std::string text = fmt::format(
       "first non-finite value: {} at {} of {}\n  op {}{}, {}; it {}; {} of its elements {} "
       "non-finite",
-      f.first.value, to_string(f.first.index), f.tensor, f.op,
-      f.module.empty() ? "" : " in " + f.module, name(f.direction),
-      origins[static_cast<size_t>(f.origin)], f.first.count, f.first.count == 1 ? "is" : "are");
+      std::abs(f.first.value) == INFINITY ? f.first.value : NAN,  // the sign of a NaN says nothing
+      to_string(f.first.index), f.tensor, f.op, f.module.empty() ? "" : " in " + f.module,
+      name(f.direction), origins[static_cast<size_t>(f.origin)], f.first.count,
+      f.first.count == 1 ? "is" : "are");
   text += fmt::format("\n  largest finite input magnitude: {:.6g}; loss scale {}", f.largest_input,
                       scale_text(f.scale));
   return text;

@@ -1,5 +1,7 @@
 #include "binade/train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "binade/amp/autocast.h"
@@ -304,6 +306,16 @@ void Trainer::read_results(size_t left) {
   }
 }
 
+std::string Trainer::reason_of(const amp::StepReport& report) const {
+  const Tensor bad = report.bad_parameter();
+  for (const auto& [name, parameter] : model_->named_parameters()) {
+    if (bad.defined() && parameter.same_as(bad))
+      return fmt::format("the gradient of {} is not finite at loss scale {:g}", name,
+                         report.scale());
+  }
+  return report.reason();
+}
+
 StepResult Trainer::read(const PendingStep& step) {
   StepResult result{.step = step.step};
   result.lr = schedule_.at(result.step - 1 - skipped_);
@@ -313,7 +325,7 @@ StepResult Trainer::read(const PendingStep& step) {
   result.applied =
       step.report.applied() && !(step.found_inf.defined() && step.found_inf.get() != 0);
   if (!result.applied)
-    result.reason = scaler_.enabled() ? step.report.reason() : "a gradient is not finite";
+    result.reason = scaler_.enabled() ? reason_of(step.report) : "a gradient is not finite";
   skipped_ += result.applied ? 0 : 1;
   result.skipped = skipped_;
   skipped_in_a_row_.note(result.applied);

@@ -153,6 +153,7 @@ class Trainer {
   // Started steps that may stay unread.
   size_t max_pending() const;
   StepResult read(const PendingStep& step);
+  std::string reason_of(const amp::StepReport& report) const;
 
   Config config_;
   Arrangement arrangement_;

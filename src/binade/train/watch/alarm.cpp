@@ -5,21 +5,10 @@
 namespace binade::train {
 
 std::string_view name(Cause cause) {
-  switch (cause) {
-    case Cause::first_loss:
-      return "first loss";
-    case Cause::divergence:
-      return "divergence";
-    case Cause::collapse:
-      return "collapse";
-    case Cause::no_gradient:
-      return "no gradient";
-    case Cause::small_gradient:
-      return "small gradient";
-    case Cause::stalled:
-      return "stalled weights";
-  }
-  return "";
+  constexpr std::string_view names[] = {"first loss",  "divergence",     "collapse",
+                                        "no gradient", "small gradient", "stalled weights",
+                                        "harm"};
+  return names[static_cast<size_t>(cause)];
 }
 
 std::string to_text(const Alarm& alarm) {

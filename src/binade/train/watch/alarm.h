@@ -15,6 +15,7 @@ enum class Cause : uint8_t {
   no_gradient,     // gradients are zero
   small_gradient,  // the optimizer's eps is larger than the gradients
   stalled,         // updates are rounded away
+  harm,            // FP8 loses the signal of layers
 };
 std::string_view name(Cause cause);
 
