@@ -17,8 +17,8 @@ from ._creation import (  # noqa: F401
     manual_seed, ones, ones_like, rand, rand_like, randn, randn_like, randperm, tensor, zeros,
     zeros_like)
 from ._dtypes import (  # noqa: F401
-    bfloat16, bool, double, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int32, int64,
-    long, uint8)
+    bfloat16, bool, double, float, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int,
+    int32, int64, long, uint8)
 from ._functions import (  # noqa: F401
     allclose, broadcast_to, checkpoint, clone, concat, concatenate, count_nonzero, einsum, equal,
     floor_divide, hstack, index_add, isclose, movedim, nansum, narrow, nonzero, ravel,
@@ -28,7 +28,7 @@ from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
 from .quantization import Quantization, quantize  # noqa: F401
 from .saving import load, save  # noqa: F401
 from .training import TrainingRun, eval, export, generate, plan, train  # noqa: F401
-from . import amp, autograd, data, formats, lab, nn, optim, quantization, training  # noqa: F401
+from . import amp, autograd, cuda, data, formats, lab, nn, optim, quantization, training  # noqa: F401
 from .amp import autocast  # noqa: F401
 
 del _binade

@@ -1,8 +1,8 @@
 """Types of what the package exports; python/tests/test_docs.py compares the names with the package's."""
 
 from . import (
-    amp as amp, autograd as autograd, data as data, formats as formats, lab as lab, nn as nn,
-    optim as optim, quantization as quantization, saving as saving, training as training)
+    amp as amp, autograd as autograd, cuda as cuda, data as data, formats as formats, lab as lab,
+    nn as nn, optim as optim, quantization as quantization, saving as saving, training as training)
 from ._binade import (
     Config as Config, Diagnosis as Diagnosis, Error as Error, Format as Format,
     OneCycle as OneCycle, Policy as Policy, Recipe as Recipe, RunResult as RunResult,
@@ -72,9 +72,10 @@ from ._creation import (
     randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros,
     zeros_like as zeros_like)
 from ._dtypes import (
-    bfloat16 as bfloat16, bool as bool, double as double, float16 as float16, float32 as float32,
-    float64 as float64, float8_e4m3fn as float8_e4m3fn, float8_e5m2 as float8_e5m2, half as half,
-    int32 as int32, int64 as int64, long as long, uint8 as uint8)
+    bfloat16 as bfloat16, bool as bool, double as double, float as float, float16 as float16,
+    float32 as float32, float64 as float64, float8_e4m3fn as float8_e4m3fn,
+    float8_e5m2 as float8_e5m2, half as half, int as int, int32 as int32, int64 as int64,
+    long as long, uint8 as uint8)
 from ._functions import (
     allclose as allclose, broadcast_to as broadcast_to, checkpoint as checkpoint, clone as clone,
     concat as concat, concatenate as concatenate, count_nonzero as count_nonzero,

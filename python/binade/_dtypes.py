@@ -3,13 +3,13 @@
 from . import _binade
 
 float64 = double = _binade.f64
-float32 = _binade.f32
+float32 = float = _binade.f32
 float16 = half = _binade.f16
 bfloat16 = _binade.bf16
 float8_e4m3fn = _binade.e4m3
 float8_e5m2 = _binade.e5m2
 int64 = long = _binade.i64
-int32 = _binade.i32
+int32 = int = _binade.i32
 uint8 = _binade.u8
 bool = _binade._boolean
 

@@ -19,10 +19,10 @@ def _as_index(item):
     """Lists and arrays as index tensors; other items as they are."""
     if isinstance(item, numpy.bool_):
         return bool(item)
-    if not isinstance(item, (list, numpy.ndarray)):
+    if not isinstance(item, (list, range, numpy.ndarray)):
         return item
     array = numpy.asarray(item)
-    if array.size == 0 and isinstance(item, list):
+    if array.size == 0 and not isinstance(item, numpy.ndarray):
         array = array.astype(numpy.int64)
     if array.dtype == numpy.bool_:
         return _binade._tensor(array.astype(float).ravel().tolist(), array.shape, _BOOL, "cpu")

@@ -217,8 +217,9 @@ def _truth(self):
 
 
 def _format(self, spec):
-    """A tensor of one element as its number."""
-    return format(self.item(), spec) if spec and self.numel() == 1 else object.__format__(self, spec)
+    """A tensor without axes, or of one element with a format, as its number."""
+    is_number = self.ndim == 0 or (spec and self.numel() == 1)
+    return format(self.item(), spec) if is_number else object.__format__(self, spec)
 
 
 def _install():
@@ -234,6 +235,7 @@ def _install():
         "long": _converter(_binade.i64), "int": _converter(_binade.i32),
         "bool": _converter(_bool), "cpu": lambda self: self._to("cpu"),
         "cuda": lambda self, device="cuda": self._to(device),
+        "type": lambda self, dtype: self._to(_binade.dtype(dtype)),
         "type_as": lambda self, other: self._to(other.dtype),
         "t": lambda self: self.transpose(0, 1) if self.ndim == 2 else self,
         "is_floating_point": lambda self: self.dtype.is_floating_point,

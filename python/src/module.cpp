@@ -1,3 +1,4 @@
+#include "binade/backend/gpu.h"
 #include "binade/base/parallel.h"
 #include "binade/tensor/memory.h"
 #include "binade/version.h"
@@ -20,6 +21,8 @@ void bind_machine(nb::module_& m) {
   m.def(
       "reset_peak_memory_stats", [](Device device) { memory::reset_peak(device); },
       "device"_a = Device::cpu());
+  m.def("_cuda_devices", [] { return backend::gpus().size(); });
+  m.def("_synchronize", &backend::synchronize, "device"_a, ReleaseGil());
 }
 
 }  // namespace
