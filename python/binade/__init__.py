@@ -21,7 +21,7 @@ from ._dtypes import (  # noqa: F401
     int32, int64, long, uint8)
 from ._functions import (  # noqa: F401
     allclose, broadcast_to, checkpoint, clone, concat, concatenate, count_nonzero, einsum, equal,
-    floor_divide, hstack, index_add, isclose, movedim, nansum, narrow, nonzero, ravel,
+    hstack, index_add, isclose, movedim, nansum, narrow, nonzero, ravel,
     scatter, scatter_add, swapaxes, take, take_along_dim, tile, vstack, where)
 from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401

@@ -185,11 +185,6 @@ def nansum(input, dim=None, keepdim=False) -> Tensor:
     return where(input.isnan(), 0.0, input).sum(dim, keepdim)
 
 
-def floor_divide(input, other) -> Tensor:
-    """floor(input / other): Python's //."""
-    return input // other
-
-
 def swapaxes(input, axis0, axis1) -> Tensor:
     """transpose() under NumPy's name."""
     return input.transpose(axis0, axis1)
@@ -238,6 +233,6 @@ concat = concatenate = _binade.cat
 # Functions of one tensor that are methods, too.
 METHODS = {f.__name__: f for f in (
     where, nonzero, scatter, scatter_add, index_add, take, take_along_dim, count_nonzero,
-    nansum, floor_divide, swapaxes, movedim, tile, ravel, broadcast_to, narrow, isclose,
+    nansum, swapaxes, movedim, tile, ravel, broadcast_to, narrow, isclose,
     allclose, equal)}
 del METHODS["where"]

@@ -81,7 +81,8 @@ def _scaled(function):
 _OPERATORS = {"iadd": ("+=", "add"), "isub": ("-=", "sub"), "imul": ("*=", "mul"),
               "itruediv": ("/=", "truediv"), "ifloordiv": ("//=", "floordiv"),
               "imod": ("%=", "mod"), "ipow": ("**=", "pow"), "iand": ("&=", "and"),
-              "ior": ("|=", "or"), "imatmul": ("@=", "matmul")}
+              "ior": ("|=", "or"), "ixor": ("^=", "xor"), "ilshift": ("<<=", "lshift"),
+              "irshift": (">>=", "rshift"), "imatmul": ("@=", "matmul")}
 _METHODS = ("mul", "div", "pow", "remainder", "floor_divide", "clamp", "exp", "log", "sqrt",
             "rsqrt", "neg", "abs", "floor", "ceil", "round", "trunc", "reciprocal", "sigmoid", "tanh", "relu",
             "masked_fill", "scatter", "scatter_add", "index_add", "tril", "triu")

@@ -198,18 +198,6 @@ def _iterate(self):
         yield self.select(0, i)
 
 
-def _floor_divide(self, other):
-    """The largest whole number not above the quotient, found from the remainder: the quotient
-    itself may round up to the next one."""
-    rest = self % other
-    return NotImplemented if rest is NotImplemented else ((self - rest) / other).round()
-
-
-def _reflected_floor_divide(self, other):
-    return _floor_divide(_functions._beside(other, self) if not hasattr(other, "__array_interface__")
-                         else _creation.tensor(other), self)
-
-
 def _truth(self):
     if self.numel() != 1:
         raise ValueError("the truth value of a tensor with several elements is ambiguous")
@@ -243,8 +231,7 @@ def _install():
         "__reduce__": _reduce,
         # NumPy's operators leave those with a tensor to the tensor.
         "__array_ufunc__": None, "__array_priority__": 1000,
-        "__pos__": lambda self: self, "__floordiv__": _floor_divide,
-        "__rfloordiv__": _reflected_floor_divide,
+        "__pos__": lambda self: self,
         "view": _view, "expand": _expand, "register_hook": register_hook,
         "view_as": lambda self, other: self.view(other.shape),
         "reshape_as": lambda self, other: self.reshape(other.shape),

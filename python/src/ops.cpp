@@ -14,35 +14,6 @@
 namespace binade::python {
 namespace {
 
-// &, |, ^ and ~ are those of truth values. On numbers they would mean bits.
-void require_bool(const char* op, const Tensor& x) {
-  if (x.dtype() == DType::boolean) return;
-  fail(op, {.argument = "operand",
-            .expected = "bool",
-            .found = describe(x),
-            .hint = "compare it first, as in x != 0"});
-}
-
-Tensor both(const Tensor& a, const Tensor& b) {
-  require_bool("&", a), require_bool("&", b);
-  return logical_and(a, b);
-}
-
-Tensor either(const Tensor& a, const Tensor& b) {
-  require_bool("|", a), require_bool("|", b);
-  return logical_or(a, b);
-}
-
-Tensor one_of(const Tensor& a, const Tensor& b) {
-  require_bool("^", a), require_bool("^", b);
-  return not_equal(a, b);
-}
-
-Tensor negated(const Tensor& x) {
-  require_bool("~", x);
-  return logical_not(x);
-}
-
 struct UnaryEntry {
   const char* name;
   Tensor (*run)(const Tensor&);
@@ -94,7 +65,7 @@ constexpr UnaryEntry unary_table[] = {
     {"is_inf", is_inf, "Whether each element is infinite."},
     {"isinf", is_inf, "Whether each element is infinite."},
     {"logical_not", logical_not, "Whether each element is zero."},
-    {"__invert__", negated, ""},
+    {"__invert__", bitwise_not, ""},
     {"bitwise_not", bitwise_not, "The opposite bits of integers or bools."},
     {"contiguous", contiguous, "x itself if it is dense, else a dense copy."},
     {"swiglu", swiglu, "silu(gate) * up of [..., 2 * width], which holds gate then up."},
@@ -141,10 +112,16 @@ constexpr BinaryEntry elementwise_table[] = {
     {"greater_equal", greater_equal, "a >= b, by element."},
     {"__ge__", greater_equal, ""},
     {"logical_and", logical_and, "Whether both are nonzero."},
-    {"__and__", both, ""},
+    {"__and__", bitwise_and, ""},
     {"logical_or", logical_or, "Whether either is nonzero."},
-    {"__or__", either, ""},
-    {"__xor__", one_of, ""},
+    {"__or__", bitwise_or, ""},
+    {"__xor__", bitwise_xor, ""},
+    {"floor_divide", floor_divide, "floor(a / b)."},
+    {"__floordiv__", floor_divide, ""},
+    {"bitwise_left_shift", bitwise_left_shift, "a * 2^b, of integers."},
+    {"__lshift__", bitwise_left_shift, ""},
+    {"bitwise_right_shift", bitwise_right_shift, "floor(a / 2^b), of integers."},
+    {"__rshift__", bitwise_right_shift, ""},
     {"bitwise_and", bitwise_and, "The bits that integers or bools have in common."},
     {"bitwise_or", bitwise_or, "The bits that either of two integers or bools has."},
     {"bitwise_xor", bitwise_xor, "The bits in which integers or bools differ."},
@@ -241,9 +218,11 @@ struct ReflectedEntry {
 };
 
 constexpr ReflectedEntry reflected_table[] = {
-    {"__rxor__", one_of},    {"__radd__", add},     {"__rsub__", sub},
-    {"__rmul__", mul},       {"__rtruediv__", div}, {"__rpow__", pow},
-    {"__rmod__", remainder}, {"__rand__", both},    {"__ror__", either},
+    {"__rxor__", bitwise_xor}, {"__radd__", add},
+    {"__rsub__", sub},         {"__rmul__", mul},
+    {"__rtruediv__", div},     {"__rpow__", pow},
+    {"__rmod__", remainder},   {"__rfloordiv__", floor_divide},
+    {"__rand__", bitwise_and}, {"__ror__", bitwise_or},
 };
 
 void bind_reflected(TensorClass& tensor) {
