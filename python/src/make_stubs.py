@@ -21,7 +21,7 @@ _dtype = dtype
 _device = device
 """
 NAME = re.compile(rf"\b({'|'.join(HIDDEN)})\b")
-PARAMETER_TYPE = re.compile(NAME.pattern + r"(?!\s*[:(=])")
+PARAMETER_TYPE = re.compile(NAME.pattern + r"(?!\s*[:(])")
 
 
 def renamed(definition):

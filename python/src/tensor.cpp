@@ -55,13 +55,13 @@ Tensor to_dtype_or_device(const Tensor& x, nb::handle target) {
 
 // Runs a write and returns the same Python object, which may be a Parameter.
 template <class F>
-nb::object written(nb::object self, F&& write) {
+nb::object written(nb::handle self, F&& write) {
   const Tensor& x = nb::cast<const Tensor&>(self);
   {
     const nb::gil_scoped_release no_gil;
     write(x);
   }
-  return self;
+  return nb::borrow(self);
 }
 
 void bind_autograd_members(TensorClass& tensor) {
@@ -72,11 +72,13 @@ void bind_autograd_members(TensorClass& tensor) {
           "Whether backward() accumulates a gradient for this leaf.")
       .def(
           "requires_grad_",
-          [](nb::object self, bool value) {
+          [](nb::handle self, bool value) {
             nb::cast<Tensor&>(self).set_requires_grad(value);
-            return self;
+            return nb::borrow(self);
           },
-          "requires_grad"_a = true)
+          "requires_grad"_a = true,
+          nb::sig("def requires_grad_(self, requires_grad: bool = True) -> Tensor"),
+          "Sets requires_grad.")
       .def_prop_ro("is_leaf", &Tensor::is_leaf)
       .def_prop_rw(
           "grad", [](const Tensor& self) { return optional_of(self.grad()); },
@@ -132,20 +134,21 @@ TensorClass bind_tensor(nb::module_& m) {
           "A copy with memory of its own.")
       .def(
           "copy_",
-          [](nb::object self, const Tensor& source) {
+          [](nb::handle self, const Tensor& source) {
             return written(self, [&](const Tensor& x) { copy_(x, source); });
           },
-          "source"_a, "Copies values in; converts, broadcasts and crosses devices.")
+          "source"_a, nb::sig("def copy_(self, source: Tensor) -> Tensor"),
+          "Copies values in; converts, broadcasts and crosses devices.")
       .def(
           "fill_",
-          [](nb::object self, double value) {
+          [](nb::handle self, double value) {
             return written(self, [&](const Tensor& x) { fill_(x, value); });
           },
-          "value"_a, "One value everywhere.")
+          "value"_a, nb::sig("def fill_(self, value: float) -> Tensor"), "One value everywhere.")
       .def(
           "zero_",
-          [](nb::object self) { return written(self, [](const Tensor& x) { fill_(x, 0); }); },
-          "Zeros everywhere.")
+          [](nb::handle self) { return written(self, [](const Tensor& x) { fill_(x, 0); }); },
+          nb::sig("def zero_(self) -> Tensor"), "Zeros everywhere.")
       .def(
           "_values", [](const Tensor& self) { return to_vector(self); }, ReleaseGil());
   bind_autograd_members(tensor);
