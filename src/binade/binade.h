@@ -55,6 +55,7 @@
 #include "binade/ops/index/index.h"
 #include "binade/ops/index/mask.h"
 #include "binade/ops/index/sort.h"
+#include "binade/ops/libtorch_names.h"
 #include "binade/ops/loss/ctc_loss.h"
 #include "binade/ops/loss/distance.h"
 #include "binade/ops/loss/loss.h"

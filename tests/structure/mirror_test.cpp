@@ -94,6 +94,7 @@ constexpr Covered covered[] = {
     {"nn/norm_linear", "nn/fp8_blocks"},
     {"nn/pool", "nn/activation"},
     {"nn/sequential", "nn/layers"},
+    {"ops/libtorch_names", "ops/methods"},
     {"ops/quantized/mlp_matmuls", "ops/quantized/fused"},
     {"optim/adafactor", "optim/every_optimizer"},
     {"optim/adagrad", "optim/every_optimizer"},

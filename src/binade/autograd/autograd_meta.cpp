@@ -29,6 +29,10 @@ void on_gradient(const Tensor& tensor, Hook hook) {
 
 }  // namespace autograd
 
+void Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {
+  autograd::on_gradient(*this, std::move(hook));
+}
+
 bool Tensor::requires_grad() const {
   return defined() && autograd_meta() != nullptr &&
          (autograd_meta()->node != nullptr || autograd_meta()->requires_grad);

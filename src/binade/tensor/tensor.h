@@ -2,8 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
 #include "binade/tensor/device.h"
 #include "binade/tensor/dtype.h"
@@ -17,6 +21,18 @@ namespace autograd {
 struct AutogradMeta;  // autograd/autograd_meta.h
 struct History;       // autograd/history.cpp
 }  // namespace autograd
+
+// What methods take and return: ops/elementwise/arithmetic.h, ops/reduce/reduce.h,
+// ops/shape/shape.h, ops/index/sort.h.
+class Scalar;
+class Axes;
+class Extremum;
+struct Sorted;
+struct Slice;
+struct NoneEntry;
+struct EllipsisEntry;
+class Tensor;
+using IndexEntry = std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor>;
 
 // Whether a backward pass keeps the graph's saved tensors, so that it can run again.
 enum class RetainGraph : bool { no, yes };
@@ -124,6 +140,52 @@ class Tensor {
   // The value of a one-element tensor; 0 on the meta device. Defined in backend/transfer.cpp.
   double item() const;
 
+  // --- names of LibTorch ---
+
+  const Shape& sizes() const { return shape(); }
+  int64_t dim() const { return rank(); }
+  bool is_contiguous() const { return is_dense(); }
+  DType scalar_type() const { return dtype(); }
+  bool is_floating_point() const { return is_floating(dtype()); }
+  bool is_cuda() const { return device().is_cuda(); }
+  int64_t element_size() const { return static_cast<int64_t>(size_of(dtype())); }
+  int64_t nbytes() const { return bytes(); }
+  template <class T>
+  T item() const {
+    return static_cast<T>(item());
+  }
+  // mutable_data(): counts as a write, also if the caller only reads.
+  template <class T>
+  T* data_ptr() const {
+    return mutable_data<T>();
+  }
+  template <class T>
+  const T* const_data_ptr() const {
+    return data<T>();
+  }
+  const Tensor& requires_grad_(bool value = true) const {
+    Tensor(*this).set_requires_grad(value);
+    return *this;
+  }
+  // autograd::on_gradient(). A hook returns nothing or what replaces the gradient.
+  template <class F>
+  void register_hook(F hook) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<F, const Tensor&>>) {
+      add_hook([hook = std::move(hook)](const Tensor& gradient) mutable {
+        hook(gradient);
+        return Tensor();
+      });
+    } else {
+      add_hook(std::move(hook));
+    }
+  }
+// Methods of which ops have a function.
+#define METHOD(result, name, parameters, arguments) result name parameters const;
+#define WRITE(name, parameters, expression) const Tensor& name parameters const;
+#include "binade/tensor/methods.def"
+#undef METHOD
+#undef WRITE
+
   // x[i] is select(x, 0, i): a differentiable view without the first axis. Negative indices count
   // from the back. Defined in ops/shape/shape.cpp.
   Tensor operator[](int64_t index) const;
@@ -201,6 +263,7 @@ class Tensor {
     return *impl_;
   }
   [[noreturn]] static void refuse_undefined();
+  void add_hook(std::function<Tensor(const Tensor&)> hook) const;
   void follow_history() const;
   void note_history() const;
   void check_access(DType requested) const;

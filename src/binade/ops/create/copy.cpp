@@ -28,12 +28,12 @@ void copy_(const Tensor& x, const Tensor& source) {
 }
 
 Tensor& Tensor::operator=(const Tensor& values) && {
-  if (this != &values) copy_(*this, values);
+  if (this != &values) binade::copy_(*this, values);
   return *this;
 }
 
 Tensor& Tensor::operator=(double value) && {
-  fill_(*this, value);
+  binade::fill_(*this, value);
   return *this;
 }
 

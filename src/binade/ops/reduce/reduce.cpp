@@ -216,6 +216,14 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
   });
 }
 
+Extremum max(const Tensor& x, int64_t axis, bool keep) {
+  return {max(x, Axes(axis), keep), x, axis, keep, argmax};
+}
+
+Extremum min(const Tensor& x, int64_t axis, bool keep) {
+  return {min(x, Axes(axis), keep), x, axis, keep, argmin};
+}
+
 Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
   require_compute("var", "x", x);
   require_finite("var", "correction", correction);

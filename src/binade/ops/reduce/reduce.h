@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "binade/tensor/tensor.h"
@@ -30,6 +31,28 @@ Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep = false);
 // keep their type.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep = false);
+// max or min along an axis: a Tensor of the values, or auto [values, indices] = max(x, 1).
+class Extremum : public Tensor {
+ public:
+  using Find = Tensor (*)(const Tensor& x, int64_t axis, bool keep);  // of the indices
+  Extremum(const Tensor& values, const Tensor& x, int64_t axis, bool keep, Find find)
+      : Tensor(values), x_(x.detach()), axis_(axis), keep_(keep), find_(find) {}
+
+  template <size_t I>
+  Tensor get() const {
+    static_assert(I < 2);
+    if constexpr (I == 0) return *this;
+    return find_(x_, axis_, keep_);
+  }
+
+ private:
+  Tensor x_;
+  int64_t axis_;
+  bool keep_;
+  Find find_;
+};
+Extremum max(const Tensor& x, int64_t axis, bool keep = false);
+Extremum min(const Tensor& x, int64_t axis, bool keep = false);
 // sum((x - mean)^2) / (count - correction), two-pass and in f64.
 Tensor var(const Tensor& x, const Axes& axes = {}, bool keep = false, double correction = 1);
 // The square root of var(), with a zero gradient where that is 0. Inside `using namespace binade`
@@ -48,3 +71,10 @@ Tensor cumsum(const Tensor& x, int64_t axis);
 Tensor cumprod(const Tensor& x, int64_t axis);
 
 }  // namespace binade
+
+template <>
+struct std::tuple_size<binade::Extremum> : std::integral_constant<size_t, 2> {};
+template <size_t I>
+struct std::tuple_element<I, binade::Extremum> {
+  using type = binade::Tensor;
+};

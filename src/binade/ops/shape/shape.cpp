@@ -221,7 +221,7 @@ Tensor Tensor::operator[](int64_t index) const {
                     .found = describe(*this),
                     .hint = "item() is the value of a scalar"});
   }
-  return select(*this, 0, index);
+  return binade::select(*this, 0, index);
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {

@@ -22,6 +22,14 @@ Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t 
 // One index of an axis, without that axis; x[i] for the first axis.
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
 
+// A new axis of size 1, and as many whole axes as the other entries leave: Python's None and "...".
+struct NoneEntry {
+  operator std::optional<int64_t>() const { return {}; }  // NOLINT: a bound of a Slice
+};
+struct EllipsisEntry {};
+inline constexpr NoneEntry None;
+inline constexpr EllipsisEntry Ellipsis;
+
 // Python's begin:end:step. Absent bounds are the ends of the axis.
 struct Slice {
   Slice(std::optional<int64_t> begin = {}, std::optional<int64_t> end = {}, int64_t step = 1)
@@ -31,12 +39,6 @@ struct Slice {
   int64_t step;
 };
 
-// A new axis of size 1, and as many whole axes as the other entries leave: Python's None and "...".
-struct NoneEntry {};
-struct EllipsisEntry {};
-inline constexpr NoneEntry None;
-inline constexpr EllipsisEntry Ellipsis;
-
 // One entry per axis, from the first. Python's x[1, 2:] is index(x, {1, Slice(2)}).
 //   an index       removes the axis
 //   a Slice        keeps a part of it
@@ -44,7 +46,7 @@ inline constexpr EllipsisEntry Ellipsis;
 //   a tensor       of i64 or i32 replaces the axis by its own axes, x at these indices; a bool one
 //                  takes as many axes as it has and keeps, as one axis, where it is true
 // The result is a view of x, or a copy if one entry is a tensor. Two tensors are refused.
-using IndexEntry = std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor>;
+// IndexEntry is a variant of these (tensor/tensor.h).
 Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries);
 // Writes `values`, broadcast, or one number to the elements of x that index() selects, as copy_()
 // does. No index of a tensor may occur twice.
