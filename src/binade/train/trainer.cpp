@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "binade/amp/autocast.h"
@@ -94,6 +95,9 @@ GraphMode graph_mode(const Config& config, nn::LanguageModel& model,
       (config.data.pack && !packs_on_device(config, model)) || sharded.releases_weights();
   return varies ? GraphMode::off : config.train.graph;
 }
+
+// The sign of a NaN says nothing, and "-nan" looks as if it did.
+double without_nan_sign(double x) { return std::isnan(x) ? NAN : x; }
 
 // All ranks choose as rank 0 does.
 std::function<bool(bool)> rank_0_decides(const std::shared_ptr<ranks::Communicator>& ranks) {
@@ -319,8 +323,8 @@ std::string Trainer::reason_of(const amp::StepReport& report) const {
 StepResult Trainer::read(const PendingStep& step) {
   StepResult result{.step = step.step};
   result.lr = schedule_.at(result.step - 1 - skipped_);
-  result.loss = step.loss.get();
-  result.gradient_norm = step.gradient_norm.get();
+  result.loss = without_nan_sign(step.loss.get());
+  result.gradient_norm = without_nan_sign(step.gradient_norm.get());
   result.scale = step.report.scale();
   result.applied =
       step.report.applied() && !(step.found_inf.defined() && step.found_inf.get() != 0);
@@ -375,7 +379,7 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   });
   double sum = 0;
   for (const double loss : losses) sum += loss;
-  return sum / static_cast<double>(config_.run.eval_batches);
+  return without_nan_sign(sum / static_cast<double>(config_.run.eval_batches));
 }
 
 }  // namespace binade::train

@@ -75,11 +75,12 @@ std::optional<Alarm> LossCourse::examine(const StepFacts& step) const {
 }
 
 std::optional<Alarm> LossCourse::add(const StepFacts& step) {
-  if (!step.is_finite()) return {};  // the doctor's
+  if (!std::isfinite(step.loss)) return {};  // the doctor's
   losses_.push_back(step.loss);
   if (losses_.size() > long_window) losses_.pop_front();
   faint_steps_ = has_collapsed(step) ? faint_steps_ + 1 : 0;
-  largest_gradient_ = std::max(largest_gradient_, step.gradient_norm);
+  if (std::isfinite(step.gradient_norm))
+    largest_gradient_ = std::max(largest_gradient_, step.gradient_norm);
   std::optional<Alarm> alarm = examine(step);
   state_ = alarm ? alarm->finding : "";
   if (!first_) first_ = step.loss;
