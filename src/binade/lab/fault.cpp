@@ -331,8 +331,10 @@ void FaultFinder::trace_output(Op op, size_t i, std::span<const Traced> operands
     int event = event_behind(op, operands, output, e);
     if (is_softmax && event != none && std::isnan(output.values[e])) {
       const Event& behind = events_[static_cast<size_t>(event)];
-      const bool given =
-          behind.finding.origin == Origin::data || behind.finding.origin == Origin::buffer;
+      // masked_fill() has it from the program.
+      const bool given = behind.finding.origin == Origin::data ||
+                         behind.finding.origin == Origin::buffer ||
+                         behind.finding.op == name(Op::masked_fill);
       const int64_t row = static_cast<int64_t>(e) / std::max<int64_t>(outputs[i].size(-1), 1);
       if (behind.is_negative_infinity && given) {
         const auto known = masked_rows.find(row);

@@ -26,6 +26,13 @@ Tensor not_padding() {
   return keep;
 }
 
+// True in row 2 of four.
+Tensor row_2() {
+  Tensor fills = full({4, 1}, 0, DType::boolean);
+  fill_(fills.strided({1}, {1}, 2), 1);
+  return fills;
+}
+
 // Zeros, with NaN in row 1.
 Tensor padding() {
   Tensor x = constant(0, {4, 4});
@@ -63,6 +70,19 @@ std::vector<Fault> mask_faults() {
          Tensor mask = constant(0, {4, 4});
          fill_(mask.strided({4}, {1}, 8), -infinity);
          return sum(softmax(scores(w) + mask));
+       },
+       "softmax", forward, Origin::data, Verdict::data, 1, false, "layer", "row [2]"},
+      {"row_filled_whole_in_f32", 1,
+       [](const Tensor& w) { return sum(softmax(masked_fill(scores(w), row_2(), -infinity))); },
+       "softmax", forward, Origin::data, Verdict::data, 1, false, "layer", "row [2]"},
+      {"row_filled_whole_in_bf16", 1,
+       [](const Tensor& w) {
+         return sum(softmax(masked_fill(cast(scores(w), DType::bf16), row_2(), -infinity)));
+       },
+       "softmax", forward, Origin::data, Verdict::data, 1, false, "layer", "row [2]"},
+      {"row_filled_whole_in_f16", 1,
+       [](const Tensor& w) {
+         return sum(softmax(masked_fill(cast(scores(w), DType::f16), row_2(), -infinity)));
        },
        "softmax", forward, Origin::data, Verdict::data, 1, false, "layer", "row [2]"},
       {"mask_times_zero", 1,
