@@ -134,8 +134,9 @@ std::unique_ptr<nn::LanguageModel> ModelArguments::load(const std::filesystem::p
   auto model = io::load_pretrained(folder, {where(), DType::f32});
   train::load_scales(*model, folder, precision, caller);
   if (precision.depends_on_batch())
-    print_warnings({"the recipe takes one scale from all of a batch: results depend on the other "
-                    "texts in it"});
+    print_warnings(
+        {"the recipe takes one scale from all of a batch: results depend on the other "
+         "texts in it"});
   return model;
 }
 

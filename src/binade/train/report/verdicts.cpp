@@ -83,7 +83,9 @@ std::string verdict_section(const RunSummary& run) {
   const std::string failure = failure_of(run);
   const std::vector<DoctorEntry> verdicts = read_verdicts(run.diagnoses);
   if (failure.empty() && verdicts.empty()) return "";
-  std::string html = "<h2 id=\"verdicts\">What went wrong</h2>\n";
+  // A healthy run may have an unusual batch or two.
+  std::string html = fmt::format("<h2 id=\"verdicts\">{}</h2>\n",
+                                 failure.empty() ? "What was noticed" : "What went wrong");
   if (!failure.empty())
     html += fmt::format("<p class=\"conclusion\">The run has failed: {}.</p>\n", escaped(failure));
   const bool has_scale = run.config.precision.matmul == Precision::fp16;
