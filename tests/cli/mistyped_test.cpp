@@ -89,7 +89,7 @@ constexpr Mistyped mistyped[] = {
      "eval: --dat: expected a known option, found none of that name; did you mean "
      "--data?"},
     {"eval runs/1 --precision fp31",
-     "eval: --precision: expected one of fp32, bf16, fp16, found 'fp31'"},
+     "eval: --precision: expected one of fp32, tf32, bf16, fp16, fp8, found 'fp31'"},
     {"export runs/1", "export: TO: expected a value, since it is required, found none"},
     {"import a b --dtype f23", "import: --dtype: expected one of f32, bf16, f16, found 'f23'"},
     {"inspect --hist x",

@@ -95,7 +95,8 @@ TEST(ModelPrecision, DelayedScalesMustBeThere) {
   const auto model = io::load_pretrained(plain.folder());
   EXPECT_THAT(
       test::error_of([&] { load_scales(*model, plain.folder(), delayed, "eval"); }),
-      AllOf(HasSubstr("eval: --recipe delayed: expected a checkpoint with its delayed scales"),
+      AllOf(HasSubstr("eval: --precision fp8 by recipe delayed: expected a checkpoint with its "
+                      "delayed scales"),
             HasSubstr("--recipe row")));
   EXPECT_NO_THROW(load_scales(*model, plain.folder(), by_recipe("row"), "eval"));
   EXPECT_NO_THROW(load_scales(*model, plain.folder(), {}, "eval"));

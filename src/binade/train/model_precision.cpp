@@ -66,7 +66,7 @@ void load_scales(nn::LanguageModel& model, const std::filesystem::path& folder,
   });
   if (!found)
     fail(caller,
-         {.argument = "--recipe " + amp::to_text(precision.recipe),
+         {.argument = "--precision fp8 by recipe " + amp::to_text(precision.recipe),
           .expected = "a checkpoint with its delayed scales, of a run with that recipe",
           .found = "none in " + folder.string(),
           .hint = "recipes row, block, mx and those of 4 and 6 bits take scales from the values: "
