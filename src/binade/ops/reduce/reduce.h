@@ -72,9 +72,11 @@ Tensor cumprod(const Tensor& x, int64_t axis);
 
 }  // namespace binade
 
+namespace std {
 template <>
-struct std::tuple_size<binade::Extremum> : std::integral_constant<size_t, 2> {};
+struct tuple_size<binade::Extremum> : integral_constant<size_t, 2> {};
 template <size_t I>
-struct std::tuple_element<I, binade::Extremum> {
+struct tuple_element<I, binade::Extremum> {
   using type = binade::Tensor;
 };
+}  // namespace std
