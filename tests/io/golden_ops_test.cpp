@@ -101,8 +101,8 @@ Outputs run_extreme(const Params& p, const Inputs& in, bool largest) {
   const int64_t axis = p.integer("dim");
   const bool keep = p.flag("keepdim");
   const Tensor& x = in.at("x");
-  if (largest) return {max(x, {axis}, keep), argmax(x, axis, keep)};
-  return {min(x, {axis}, keep), argmin(x, axis, keep)};
+  if (largest) return {max(x, axis, keep), argmax(x, axis, keep)};
+  return {min(x, axis, keep), argmin(x, axis, keep)};
 }
 
 double norm_order(const std::string& text) { return text == "inf" ? INFINITY : std::stod(text); }

@@ -34,7 +34,7 @@ using testing::IsNan;
 
 TEST(Ties, ShareTheGradient) {
   const Tensor x = leaf({3, 1, 3, 3, 2, 2}, {2, 3});
-  max(x, {1}).backward(ones({2}));
+  max(x, 1).backward(ones({2}));
   EXPECT_THAT(read(x.grad()), ElementsAre(0.5, 0, 0.5, 1, 0, 0));
   const Tensor y = leaf({1, 1, 1, 1}, {4});
   min(y).backward();

@@ -282,7 +282,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
   const Tensor zero = full({}, 0, wide, q.device());
   Tensor hidden;
   if (hides) {
-    hidden = eq(max(scores.detach(), {-1}, true), masked);
+    hidden = eq(max(scores.detach(), -1, true), masked);
     scores = where(hidden, zero, scores);
   }
   Tensor weights = softmax(scores);
