@@ -331,8 +331,8 @@ Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
   return head_logits(features(tokens, std::array{&cache}));
 }
 
-Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options,
-                           const PackedDocuments& documents) {
+Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
+                           const CrossEntropyOptions& options, const PackedDocuments& documents) {
   const auto scope = enter();
   const Tensor x = features(tokens, {}, documents);
   if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);

@@ -110,7 +110,7 @@ class LanguageModel : public Module {
   bool has_next_logits();
   // Mean cross entropy of predicting targets [batch, tokens], without storing all logits at once.
   // Learned positions start again at each document.
-  Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {},
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& options = {},
               const PackedDocuments& documents = {});
 
   // Fails unless these are documents of a batch [batch, tokens].

@@ -293,7 +293,8 @@ struct ChunkedHead {
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options) {
   require_compute("cross_entropy", "logits", logits);
   if (logits.rank() == 0)
     fail("cross_entropy",
@@ -373,7 +374,7 @@ int64_t logits_rows(int64_t rows, const HeadSize& head, Device device) {
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
-                            CrossEntropyOptions options, int64_t chunk_rows) {
+                            const CrossEntropyOptions& options, int64_t chunk_rows) {
   check_linear(x, weight, options);
   check(Op::linear_cross_entropy, x, target, weight.size(0), options);
   const Call call(Op::linear_cross_entropy, {x, weight});
@@ -417,7 +418,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 }
 
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
-                                      CrossEntropyOptions options) {
+                                      const CrossEntropyOptions& options) {
   return cross_entropy(linear(x, weight), target, options);
 }
 

@@ -131,7 +131,8 @@ Tensor reduced_loss(const Tensor& losses, Reduce reduce) {
 }
 
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
-                               CrossEntropyOptions options) {
+                               const CrossEntropyOptions& given) {
+  CrossEntropyOptions options = given;
   if (options.weight.defined()) {
     require_compute("cross_entropy", "weight", options.weight);
     require_shape("cross_entropy", "weight", options.weight, {logits.size(-1)});

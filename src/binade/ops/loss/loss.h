@@ -22,15 +22,16 @@ struct CrossEntropyOptions {
 // Softmax and negative log likelihood in one pass with f32 statistics. logits [..., classes],
 // target (i64 or i32) [...]. The result is f32 (f64 for f64). Targets may also be probabilities of
 // all classes, a floating tensor of the logits' shape: then every row counts once.
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options = {});
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
-                               CrossEntropyOptions options = {});
+                               const CrossEntropyOptions& options = {});
 
 // cross_entropy(linear(x, weight), target) in chunks of rows, so that the logits of a large
 // vocabulary need little memory; the forward also computes the gradients. x [..., width], weight
 // [classes, width].
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
-                            CrossEntropyOptions options = {}, int64_t chunk_rows = 0);
+                            const CrossEntropyOptions& options = {}, int64_t chunk_rows = 0);
 // A linear layer whose results are logits.
 struct HeadSize {
   int64_t classes = 0, width = 0;
@@ -41,7 +42,7 @@ struct HeadSize {
 // GiB for a head of more weights than four layers of its width.
 int64_t logits_rows(int64_t rows, const HeadSize& head, Device device);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
-                                      CrossEntropyOptions options = {});
+                                      const CrossEntropyOptions& options = {});
 
 // log_probabilities [..., classes].
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce = Reduce::mean,
