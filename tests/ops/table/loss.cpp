@@ -40,7 +40,7 @@ Array cross_entropies(const Array& logits, const Array& target,
                 [counted](Line line) { return sum(line) / Real(static_cast<double>(counted)); });
 }
 
-Description entropies(Tensor (*f)(const Tensor&, const Tensor&, CrossEntropyOptions)) {
+Description entropies(Tensor (*f)(const Tensor&, const Tensor&, const CrossEntropyOptions&)) {
   const auto make = [=](const std::string& name, const Shape& rows, int64_t classes,
                         CrossEntropyOptions options, DType type = DType::i64) {
     Shape logits = rows;
