@@ -36,8 +36,8 @@ namespace {
 constexpr int64_t max_prompt = int64_t{1} << 28;
 constexpr int64_t max_count = 1'000'000;
 constexpr int64_t max_streams = 4096;
-// Texts at once: from here on, more gain little on a CPU. Where results depend on the batch, a text
-// would depend on its company.
+// Texts at once, unless told otherwise, where a text does not depend on its company: there results
+// are the same for every batch.
 constexpr int64_t many_streams = 16;
 
 struct GenerateArguments {
