@@ -180,7 +180,9 @@ class Generator {
 
   int64_t streams() const {
     if (arguments_.streams > 0) return arguments_.streams;
-    return backend::capabilities(arguments_.model->where()).is_batch_invariant ? many_streams : 1;
+    const bool is_invariant = backend::capabilities(arguments_.model->where()).is_batch_invariant &&
+                              !arguments_.model->precision.depends_on_batch();
+    return is_invariant ? many_streams : 1;
   }
 
  private:
