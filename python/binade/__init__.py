@@ -20,8 +20,8 @@ from ._dtypes import (  # noqa: F401
     bfloat16, bool, double, float, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int,
     int32, int64, long, uint8)
 from ._functions import (  # noqa: F401
-    allclose, broadcast_to, checkpoint, clone, concat, concatenate, count_nonzero, einsum, equal,
-    hstack, index_add, isclose, movedim, nansum, narrow, nonzero, ravel,
+    allclose, broadcast_to, checkpoint, concat, concatenate, count_nonzero, einsum, equal,
+    hstack, index_add, isclose, movedim, nansum, nonzero, ravel,
     scatter, scatter_add, swapaxes, take, take_along_dim, tile, vstack, where)
 from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401

@@ -16,11 +16,11 @@ from ._dtypes import (
     float8_e5m2 as float8_e5m2, half as half, int as int, int32 as int32, int64 as int64,
     long as long, uint8 as uint8)
 from ._functions import (
-    allclose as allclose, broadcast_to as broadcast_to, checkpoint as checkpoint, clone as clone,
+    allclose as allclose, broadcast_to as broadcast_to, checkpoint as checkpoint,
     concat as concat, concatenate as concatenate, count_nonzero as count_nonzero,
     einsum as einsum, equal as equal, hstack as hstack,
     index_add as index_add, isclose as isclose, movedim as movedim, nansum as nansum,
-    narrow as narrow, nonzero as nonzero, ravel as ravel, scatter as scatter,
+    nonzero as nonzero, ravel as ravel, scatter as scatter,
     scatter_add as scatter_add, swapaxes as swapaxes, take as take,
     take_along_dim as take_along_dim, tile as tile, vstack as vstack, where as where)
 from .autograd import (

@@ -32,11 +32,6 @@ def checkpoint(function, *inputs) -> Tensor:
     return _binade._checkpoint(checked, list(inputs))
 
 
-def clone(input) -> Tensor:
-    """A copy with memory of its own."""
-    return input.clone()
-
-
 def equal(input, other) -> builtins.bool:
     """Whether two tensors have the same shape and equal elements.
 
@@ -213,11 +208,6 @@ def broadcast_to(input, size) -> Tensor:
     return input.expand(size)
 
 
-def narrow(input, dim, start, length) -> Tensor:
-    """Elements start ... start + length - 1 of an axis, without a copy."""
-    return input.slice(dim, start, start + length)
-
-
 def hstack(tensors) -> Tensor:
     """Joins tensors along their second axis; lines along their only one."""
     return _binade.cat(list(tensors), 0 if tensors[0].ndim == 1 else 1)
@@ -233,6 +223,6 @@ concat = concatenate = _binade.cat
 # Functions of one tensor that are methods, too.
 METHODS = {f.__name__: f for f in (
     where, nonzero, scatter, scatter_add, index_add, take, take_along_dim, count_nonzero,
-    nansum, swapaxes, movedim, tile, ravel, broadcast_to, narrow, isclose,
+    nansum, swapaxes, movedim, tile, ravel, broadcast_to, isclose,
     allclose, equal)}
 del METHODS["where"]

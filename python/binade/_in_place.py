@@ -83,9 +83,8 @@ _OPERATORS = {"iadd": ("+=", "add"), "isub": ("-=", "sub"), "imul": ("*=", "mul"
               "imod": ("%=", "mod"), "ipow": ("**=", "pow"), "iand": ("&=", "and"),
               "ior": ("|=", "or"), "ixor": ("^=", "xor"), "ilshift": ("<<=", "lshift"),
               "irshift": (">>=", "rshift"), "imatmul": ("@=", "matmul")}
-_METHODS = ("mul", "div", "pow", "remainder", "floor_divide", "clamp", "exp", "log", "sqrt",
-            "rsqrt", "neg", "abs", "floor", "ceil", "round", "trunc", "reciprocal", "sigmoid", "tanh", "relu",
-            "masked_fill", "scatter", "scatter_add", "index_add", "tril", "triu")
+# Those that the engine's table of ops names, and ops with forms of their own.
+_METHODS = (*_binade._in_place_ops, "mul", "div", "scatter", "index_add")
 
 
 def methods():

@@ -225,7 +225,6 @@ def _install():
         "cuda": lambda self, device="cuda": self._to(device),
         "type": lambda self, dtype: self._to(_binade.dtype(dtype)),
         "type_as": lambda self, other: self._to(other.dtype),
-        "t": lambda self: self.transpose(0, 1) if self.ndim == 2 else self,
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "__deepcopy__": lambda self, memo: memo.setdefault(id(self), _deep_copy(self)),
         "__reduce__": _reduce,
@@ -233,9 +232,6 @@ def _install():
         "__array_ufunc__": None, "__array_priority__": 1000,
         "__pos__": lambda self: self,
         "view": _view, "expand": _expand, "register_hook": register_hook,
-        "view_as": lambda self, other: self.view(other.shape),
-        "reshape_as": lambda self, other: self.reshape(other.shape),
-        "expand_as": lambda self, other: self.expand(other.shape),
         "nelement": lambda self: self.numel(),
         "uniform_": _drawn("uniform_"), "normal_": _drawn("normal_"),
     }

@@ -63,8 +63,6 @@ void bind_attention(nb::module_& m) {
       },
       "positions"_a, "dim"_a, "theta"_a = 10000.0, "device"_a = Device::cpu(), ReleaseGil(),
       "Cosines and sines of the rotary embedding.");
-  m.def("rope", &rope, "input"_a, "cosine"_a, "sine"_a, "start"_a = 0, "rotated"_a = -1,
-        ReleaseGil(), "Rotates the heads of [batch, tokens, heads, dim] by their position.");
 }
 
 }  // namespace binade::python

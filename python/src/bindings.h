@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "binade/autograd/signature.h"
 #include "binade/tensor/tensor.h"
 
 // Shared by the files of the extension module: conversions of arguments, and one function per topic
@@ -26,6 +27,9 @@ void def_op(nb::module_& m, TensorClass& tensor, const char* name, F&& f, const 
   m.def(name, f, "input"_a, extra..., ReleaseGil());
   tensor.def(name, f, extra..., ReleaseGil());
 }
+
+// What tensor/ops.def says of an op that is bound by hand.
+inline std::string summary(const char* op) { return python_summary(*find_signature(op)); }
 
 // The names that PyTorch and NumPy give an axis. Functions are defined under both, so that either
 // keyword works.
@@ -82,6 +86,7 @@ void bind_errors(nb::module_& m);
 void bind_dtype(nb::module_& m);
 TensorClass bind_tensor(nb::module_& m);
 void bind_dlpack(nb::module_& m, TensorClass& tensor);
+void bind_plain_ops(nb::module_& m, TensorClass& tensor);
 void bind_ops(nb::module_& m, TensorClass& tensor);
 void bind_reductions(nb::module_& m, TensorClass& tensor);
 void bind_rearrange(nb::module_& m, TensorClass& tensor);

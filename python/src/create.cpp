@@ -43,16 +43,19 @@ void bind_create(nb::module_& m) {
   const auto default_device = "device"_a = Device::cpu();
   for (const FilledEntry& entry : filled_table)
     m.def(entry.name, entry.run, "size"_a, default_type, default_device, ReleaseGil(), entry.doc);
-  m.def("full", &full, "size"_a, "fill_value"_a, default_type, default_device, ReleaseGil(),
-        "A tensor of one value.");
-  m.def("zeros_like", &zeros_like, "input"_a, ReleaseGil(),
+  m.def("full", nb::overload_cast<const Shape&, double, DType, Device>(&full), "size"_a,
+        "fill_value"_a, default_type, default_device, ReleaseGil(), "A tensor of one value.");
+  m.def("zeros_like", nb::overload_cast<const Tensor&>(&zeros_like), "input"_a, ReleaseGil(),
         "Zeros of x's shape, dtype and device.");
-  m.def("ones_like", &ones_like, "input"_a, ReleaseGil(), "Ones of x's shape, dtype and device.");
-  m.def("full_like", &full_like, "input"_a, "fill_value"_a, ReleaseGil(),
-        "One value in x's shape, dtype and device.");
-  m.def("linspace", &linspace, "start"_a, "end"_a, "steps"_a, default_type, default_device,
-        ReleaseGil(), "`steps` numbers from start to end, equally far apart.");
-  m.def("eye", &eye, "n"_a, "m"_a = nb::none(), default_type, default_device, ReleaseGil(),
+  m.def("ones_like", nb::overload_cast<const Tensor&>(&ones_like), "input"_a, ReleaseGil(),
+        "Ones of x's shape, dtype and device.");
+  m.def("full_like", nb::overload_cast<const Tensor&, double>(&full_like), "input"_a,
+        "fill_value"_a, ReleaseGil(), "One value in x's shape, dtype and device.");
+  m.def("linspace", nb::overload_cast<double, double, int64_t, DType, Device>(&linspace), "start"_a,
+        "end"_a, "steps"_a, default_type, default_device, ReleaseGil(),
+        "`steps` numbers from start to end, equally far apart.");
+  m.def("eye", nb::overload_cast<int64_t, std::optional<int64_t>, DType, Device>(&eye), "n"_a,
+        "m"_a = nb::none(), default_type, default_device, ReleaseGil(),
         "The identity matrix, n x m.");
   m.def("empty_like", &Tensor::empty_like, "input"_a, ReleaseGil());
   m.def("_arange", nb::overload_cast<int64_t, DType, Device>(&arange), "count"_a, "dtype"_a,

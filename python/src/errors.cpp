@@ -8,10 +8,28 @@ namespace {
 // Owned by the module for the life of the interpreter.
 PyObject* error_class = nullptr;
 
+// What Python calls an argument of a described op, of which the engine names C++'s.
+std::string python_argument(std::string_view op, const std::string& argument) {
+  if (op.ends_with('_')) op.remove_suffix(1);
+  const Signature* described = find_signature(op);
+  if (described == nullptr || !described->is_plain()) return argument;
+  for (const Parameter& one : described->parameters())
+    if (one.name == argument) return std::string(python_name(*described, one));
+  const bool is_first = argument == described->self && is_plain_in_python(*described);
+  return is_first ? std::string(python_self(*described)) : argument;
+}
+
+Error in_python(const Error& error) {
+  Facts facts = error.facts();
+  facts.argument = python_argument(error.op(), facts.argument);
+  return Error(error.op(), std::move(facts));
+}
+
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
-  } catch (const Error& error) {
+  } catch (const Error& original) {
+    const Error error = in_python(original);
     nb::object exception = nb::borrow(error_class)(error.what());
     const Facts& facts = error.facts();
     exception.attr("op") = error.op();

@@ -39,7 +39,7 @@ nb::list plan(const train::Config& config, std::optional<int64_t> memory) {
   std::vector<lab::PlanRow> rows;
   {
     const nb::gil_scoped_release no_gil;
-    rows = lab::plan(config, memory.value_or(train::total_memory(train::device_of(config))));
+    rows = lab::plan(config, memory.value_or(train::total_memory(train::device_of(config)))).rows;
   }
   nb::list result;
   for (const lab::PlanRow& row : rows) {
@@ -57,7 +57,7 @@ nb::list plan(const train::Config& config, std::optional<int64_t> memory) {
     entry["snapshot"] = row.forecast.snapshot;
     entry["peak"] = row.forecast.run_peak();
     entry["largest_batch"] = row.largest_batch;
-    entry["tokens_per_second"] = row.tokens_per_second;
+    entry["tokens_per_second"] = row.speed.likely;
     result.append(entry);
   }
   return result;

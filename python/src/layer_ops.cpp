@@ -1,9 +1,6 @@
 #include "binade/ops/conv/conv.h"
-#include "binade/ops/conv/pool.h"
-#include "binade/ops/conv/sample.h"
 #include "binade/ops/conv/unfold.h"
 #include "binade/ops/index/index.h"
-#include "binade/ops/matmul/linear.h"
 #include "binade/ops/matmul/recurrent.h"
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/recompute.h"
@@ -29,18 +26,6 @@ struct ConvTransposeEntry {
 constexpr ConvTransposeEntry conv_transpose_table[] = {{"conv_transpose1d", conv_transpose1d},
                                                        {"conv_transpose2d", conv_transpose2d},
                                                        {"conv_transpose3d", conv_transpose3d}};
-
-struct AdaptivePoolEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, const std::vector<int64_t>&);
-  const char* doc;
-};
-
-constexpr AdaptivePoolEntry adaptive_pool_table[] = {
-    {"adaptive_avg_pool", adaptive_avg_pool, "Means of windows that give `output_size`."},
-    {"adaptive_max_pool", adaptive_max_pool,
-     "Largest elements of windows that give `output_size`."},
-};
 
 void bind_convolutions(nb::module_& m) {
   for (const ConvEntry& entry : conv_table) {
@@ -77,10 +62,6 @@ void bind_convolutions(nb::module_& m) {
         "output_padding"_a = 0, "groups"_a = 1, "dilation"_a = 1, ReleaseGil(),
         "x [n, in, spatial...], weight [in, out / groups, kernel...], bias [out].");
   }
-  m.def("upsample_nearest2d", &upsample_nearest2d, "input"_a, "height"_a, "width"_a, ReleaseGil());
-  m.def("upsample_bilinear2d", &upsample_bilinear2d, "input"_a, "height"_a, "width"_a,
-        ReleaseGil());
-  m.def("grid_sampler", &grid_sampler, "input"_a, "grid"_a, ReleaseGil());
 }
 
 WindowOptions windows(const Shape& kernel_size, const Shape& dilation, const Shape& padding,
@@ -116,15 +97,6 @@ void bind_windows(nb::module_& m) {
       },
       "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
       "count_include_pad"_a = true, ReleaseGil(), "The mean of each window; 1 to 3 spatial axes.");
-  m.def("global_avg_pool", &global_avg_pool, "input"_a, ReleaseGil(),
-        "The mean of each channel: [n, c, 1, ...].");
-  for (const AdaptivePoolEntry& entry : adaptive_pool_table) {
-    const auto run = entry.run;
-    m.def(
-        entry.name,
-        [run](const Tensor& x, const Shape& output_size) { return run(x, per_axis(output_size)); },
-        "input"_a, "output_size"_a, ReleaseGil(), entry.doc);
-  }
   m.def(
       "unfold",
       [](const Tensor& x, const Shape& kernel_size, const Shape& dilation, const Shape& padding,
@@ -145,20 +117,6 @@ void bind_windows(nb::module_& m) {
 }
 
 void bind_norms(nb::module_& m) {
-  m.def(
-      "layer_norm",
-      [](const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps) {
-        return layer_norm(x, or_undefined(weight), or_undefined(bias), eps);
-      },
-      "input"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5, ReleaseGil(),
-      "Layer normalization over the last axis.");
-  m.def(
-      "rms_norm",
-      [](const Tensor& x, const MaybeTensor& weight, double eps) {
-        return rms_norm(x, or_undefined(weight), eps);
-      },
-      "input"_a, "weight"_a = nb::none(), "eps"_a = 1e-5, ReleaseGil(),
-      "Root-mean-square normalization over the last axis.");
   m.def(
       "residual_layer_norm",
       [](const Tensor& x, const Tensor& residual, const MaybeTensor& weight,
@@ -186,14 +144,6 @@ void bind_norms(nb::module_& m) {
       "input"_a, "running_mean"_a = nb::none(), "running_var"_a = nb::none(),
       "weight"_a = nb::none(), "bias"_a = nb::none(), "training"_a = false, "momentum"_a = 0.1,
       "eps"_a = 1e-5, ReleaseGil());
-  m.def(
-      "group_norm",
-      [](const Tensor& x, int64_t num_groups, const MaybeTensor& weight, const MaybeTensor& bias,
-         double eps) {
-        return group_norm(x, num_groups, or_undefined(weight), or_undefined(bias), eps);
-      },
-      "input"_a, "num_groups"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5,
-      ReleaseGil());
   m.def(
       "instance_norm",
       [](const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps) {
@@ -245,20 +195,6 @@ Tensor checkpoint_python(nb::handle function, const std::vector<Tensor>& inputs)
 }  // namespace
 
 void bind_layer_ops(nb::module_& m) {
-  m.def(
-      "linear",
-      [](const Tensor& x, const Tensor& weight, const MaybeTensor& bias,
-         const std::string& activation) {
-        return linear(x, weight, or_undefined(bias), parse_activation(activation));
-      },
-      "input"_a, "weight"_a, "bias"_a = nb::none(), "activation"_a = "none", ReleaseGil(),
-      "activation(x weight^T + bias), with the activation fused into the matmul.");
-  m.def(
-      "bilinear",
-      [](const Tensor& a, const Tensor& b, const Tensor& weight, const MaybeTensor& bias) {
-        return bilinear(a, b, weight, or_undefined(bias));
-      },
-      "input1"_a, "input2"_a, "weight"_a, "bias"_a = nb::none(), ReleaseGil());
   m.def(
       "embedding",
       [](const Tensor& input, const Tensor& weight) { return embedding(weight, input); }, "input"_a,

@@ -39,6 +39,7 @@ NB_MODULE(_binade, m) {
   python::TensorClass tensor = python::bind_tensor(m);
   python::bind_machine(m);
   python::bind_dlpack(m, tensor);
+  python::bind_plain_ops(m, tensor);
   python::bind_ops(m, tensor);
   python::bind_reductions(m, tensor);
   python::bind_rearrange(m, tensor);

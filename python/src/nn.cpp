@@ -25,6 +25,10 @@ nn::Activations parsed_activations(const std::string& text) {
 
 using nn::Placement;
 
+std::vector<std::pair<std::string, Tensor>> pairs(const nn::NamedTensors& named) {
+  return {named.begin(), named.end()};
+}
+
 // What a hook in Python returned: None changes nothing.
 Tensor hook_result(const nb::object& result) {
   return result.is_none() ? Tensor() : nb::cast<Tensor>(result);
@@ -35,8 +39,9 @@ nb::object reference_to(nn::Layer& layer) { return nb::cast(&layer, nb::rv_polic
 
 void bind_base(nb::module_& m) {
   nb::class_<nn::Module>(m, "_Module")
-      .def("named_parameters", &nn::Module::named_parameters)
-      .def("named_buffers", &nn::Module::named_buffers)
+      .def("named_parameters",
+           [](const nn::Module& self) { return pairs(self.named_parameters()); })
+      .def("named_buffers", [](const nn::Module& self) { return pairs(self.named_buffers()); })
       .def("descriptions",
            [](nn::Module& self) {
              std::vector<std::pair<std::string, std::string>> all;

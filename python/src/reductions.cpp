@@ -18,42 +18,6 @@ Axes axes_of(const MaybeAxes& dim) {
   return axes;
 }
 
-struct AxesEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, const Axes&, bool);
-  const char* doc;
-};
-
-constexpr AxesEntry axes_table[] = {
-    {"prod", prod, "The product over `dim`."},
-    {"amax", max, "The largest element over `dim`; NaN if any is."},
-    {"amin", min, "The smallest element over `dim`; NaN if any is."},
-    {"any", any, "Whether any element over `dim` is nonzero."},
-    {"all", all, "Whether every element over `dim` is nonzero."},
-};
-
-struct TypedEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, const Axes&, bool, std::optional<DType>);
-  const char* doc;
-};
-
-constexpr TypedEntry typed_table[] = {
-    {"sum", sum, "The sum over `dim`, accumulated in f32 for 16-bit types."},
-    {"mean", mean, "The mean over `dim`, accumulated in f32 for 16-bit types."},
-};
-
-struct RunningEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, int64_t);
-  const char* doc;
-};
-
-constexpr RunningEntry running_table[] = {
-    {"cumsum", cumsum, "Running sums along `dim`."},
-    {"cumprod", cumprod, "Running products along `dim`."},
-};
-
 struct IndexEntry {
   const char* name;
   Tensor (*run)(const Tensor&, int64_t, bool);
@@ -80,17 +44,6 @@ constexpr ExtremeEntry extreme_table[] = {
      "The smallest element; with `dim`, (values, indices) along it; with `other`, minimum()."},
 };
 
-struct SoftmaxEntry {
-  const char* name;
-  Tensor (*run)(const Tensor&, int64_t, std::optional<DType>);
-  const char* doc;
-};
-
-constexpr SoftmaxEntry softmax_table[] = {
-    {"softmax", softmax, "exp(x) / sum(exp(x)) along `dim`."},
-    {"log_softmax", log_softmax, "log(softmax(x)) along `dim`."},
-};
-
 struct SpreadEntry {
   const char* name;
   Tensor (*run)(const Tensor&, const Axes&, bool, double);
@@ -114,35 +67,6 @@ ValuesAndIndices extreme_along(const ExtremeEntry& entry, const Tensor& x, int64
   const Tensor values = gather(x, dim, kept);
   return keep ? ValuesAndIndices{values, kept}
               : ValuesAndIndices{squeeze(values, dim), squeeze(kept, dim)};
-}
-
-void bind_sums(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
-  const auto all_axes = nb::arg(names.axis) = nb::none();
-  const auto keep = nb::arg(names.keep) = false;
-  for (const AxesEntry& entry : axes_table) {
-    const auto run = entry.run;
-    def_op(
-        m, tensor, entry.name,
-        [run](const Tensor& x, const MaybeAxes& dim, bool keepdim) {
-          return run(x, axes_of(dim), keepdim);
-        },
-        all_axes, keep, entry.doc);
-  }
-  for (const TypedEntry& entry : typed_table) {
-    const auto run = entry.run;
-    def_op(
-        m, tensor, entry.name,
-        [run](const Tensor& x, const MaybeAxes& dim, bool keepdim, std::optional<DType> dtype) {
-          return run(x, axes_of(dim), keepdim, dtype);
-        },
-        all_axes, keep, "dtype"_a = nb::none(), entry.doc);
-  }
-  def_op(
-      m, tensor, "norm",
-      [](const Tensor& x, double p, const MaybeAxes& dim, bool keepdim) {
-        return norm(x, p, axes_of(dim), keepdim);
-      },
-      "p"_a = 2.0, all_axes, keep, "(sum |x|^p)^(1/p) over `dim`.");
 }
 
 void bind_extremes(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
@@ -185,16 +109,6 @@ void bind_spreads(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
   }
 }
 
-void bind_along(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
-  for (const RunningEntry& entry : running_table)
-    def_op(m, tensor, entry.name, entry.run, nb::arg(names.axis), entry.doc);
-  def_op(m, tensor, "logsumexp", &logsumexp, nb::arg(names.axis) = -1, nb::arg(names.keep) = false,
-         "log(sum(exp(x))) along `dim`.");
-  for (const SoftmaxEntry& entry : softmax_table)
-    def_op(m, tensor, entry.name, entry.run, nb::arg(names.axis) = -1, "dtype"_a = nb::none(),
-           entry.doc);
-}
-
 void bind_values_and_indices(nb::module_& m) {
   nb::class_<ValuesAndIndices>(m, "ValuesAndIndices",
                                "What max, min, sort and topk return along an axis.")
@@ -229,10 +143,8 @@ void bind_reductions(nb::module_& m, TensorClass& tensor) {
     def_op(m, tensor, entry.name, entry.of_two, "other"_a);
   }
   for (const AxisNames& names : axis_names) {
-    bind_sums(m, tensor, names);
     bind_extremes(m, tensor, names);
     bind_spreads(m, tensor, names);
-    bind_along(m, tensor, names);
   }
 }
 

@@ -130,9 +130,6 @@ TensorClass bind_tensor(nb::module_& m) {
       .def("item", &item, "The value of a one-element tensor as a Python number.")
       .def("_to", &to_dtype_or_device)
       .def(
-          "clone", [](const Tensor& self) { return clone(self); }, ReleaseGil(),
-          "A copy with memory of its own.")
-      .def(
           "copy_",
           [](nb::handle self, const Tensor& source) {
             return written(self, [&](const Tensor& x) { copy_(x, source); });

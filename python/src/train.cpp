@@ -1,4 +1,4 @@
-#include "binade/train/loop.h"
+#include "binade/train/run/loop.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -7,7 +7,7 @@
 
 #include "binade/lab/doctor.h"
 #include "binade/train/config/keys.h"
-#include "binade/train/signals.h"
+#include "binade/train/run/signals.h"
 #include "bindings.h"
 
 namespace binade::python {

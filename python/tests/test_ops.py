@@ -178,3 +178,14 @@ def test_threads_run_kernels_at_the_same_time():
     for thread in threads:
         thread.join()
     assert results == [64.0**3] * 4
+
+
+def test_errors_name_arguments_as_python_does():
+    x = bn.ones(2, 3)
+    cases = {"dim": lambda: bn.softmax(x, dim=5), "input": lambda: bn.exp(bn.arange(3)),
+             "repeats": lambda: x.repeat(2)}
+    for argument, call in cases.items():
+        with pytest.raises(bn.Error) as raised:
+            call()
+        assert raised.value.argument == argument
+        assert f": {argument}: expected" in str(raised.value)

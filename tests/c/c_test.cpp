@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,12 +18,14 @@
 #include "binade/ops/matmul/linear.h"
 #include "binade/ops/norm/softmax.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 #include "support/values.h"
 
 // The C interface against the C++ one, and every kind of misuse.
 namespace binade {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
@@ -80,6 +84,41 @@ TEST(C, TensorsKeepValuesShapesAndTypes) {
   const std::vector<float> other{9, 8, 7, 6, 5, 4};
   EXPECT_EQ(bnd_tensor_write(turned.get(), other.data(), 24), BND_OK);
   EXPECT_THAT(values_of(x), ElementsAre(9, 7, 5, 8, 6, 4)) << "the handles share their data";
+}
+
+TEST(C, TheExampleOfTheHeaderIsTheProgramThatIsTested) {
+  const auto lines_of = [](const char* path) {
+    std::ifstream file(test::source_dir() / path);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  };
+  std::vector<std::string> expected;
+  for (const std::string& line : lines_of("tests/c/example.c"))
+    expected.push_back(line.empty() ? " *" : " *   " + line);
+  const std::vector<std::string> header = lines_of("src/binade/c.h");
+  ASSERT_FALSE(expected.empty());
+  EXPECT_FALSE(std::search(header.begin(), header.end(), expected.begin(), expected.end()) ==
+               header.end());
+}
+
+TEST(C, SaysWhereMemoryIsShort) {
+  const int64_t huge[] = {int64_t{1} << 30, int64_t{1} << 18};  // 1 PiB
+  const bnd_layout layout{huge, 2, BND_F32, {BND_CPU, 0}};
+  bnd_tensor* none = nullptr;
+  EXPECT_EQ(bnd_tensor_randn(&layout, 1, &none), BND_MEMORY);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_THAT(bnd_last_error(), AllOf(HasSubstr("memory: cpu: expected room for 11258999068426"),
+                                      HasSubstr("none left")));
+  const Handle x = make({1, 2}, {2, 1});
+  const int64_t square[] = {int64_t{1} << 24, int64_t{1} << 24};
+  const bnd_option option{.name = "shape", .kind = BND_INTS, .list = square, .count = 2};
+  const Handle one = make({1}, {1, 1}), view = run("expand", {one.get()}, {option});
+  bnd_tensor* copy = nullptr;
+  const bnd_tensor* inputs[] = {view.get()};
+  EXPECT_EQ(bnd_op("clone", inputs, 1, nullptr, 0, &copy), BND_MEMORY) << "in an op";
+  EXPECT_EQ(copy, nullptr);
+  EXPECT_THAT(values_of(x), ElementsAre(1, 2)) << "what there was goes on";
 }
 
 TEST(C, EveryOpOfTheListRunsOrSaysWhatItWants) {

@@ -107,7 +107,8 @@ std::vector<OpCall> elementwise_calls() {
   const Tensor x = some({2, 3}, 1), y = some({2, 3}, 2), z = some({2, 3}, 3),
                p = fractions({2, 3}, 4), q = fractions({2, 3}, 5) * 3.0,
                m = greater(some({2, 3}, 6), zeros({2, 3})), n = less(x, y),
-               i = indices({12, -5, 7}, {3}), j = indices({10, 3, -6}, {3});
+               i = indices({12, -5, 7}, {3}), j = indices({10, 3, -6}, {3}),
+               k = indices({1, 3, 2}, {3});
   return {{"add", {x, y}, {}, add(x, y)},
           {"sub", {x, y}, {}, sub(x, y)},
           {"mul", {x, y}, {}, mul(x, y)},
@@ -125,6 +126,16 @@ std::vector<OpCall> elementwise_calls() {
           {"addcmul", {x, y, z}, {{"value", 2.5}}, addcmul(x, y, z, 2.5)},
           {"addcdiv", {x, y, q}, {}, addcdiv(x, y, q)},
           {"addcdiv", {x, y, q}, {{"value", 2.5}}, addcdiv(x, y, q, 2.5)},
+          {"floor_divide", {i, j}, {}, floor_divide(i, j)},
+          {"bitwise_left_shift", {i, k}, {}, bitwise_left_shift(i, k)},
+          {"bitwise_right_shift", {i, k}, {}, bitwise_right_shift(i, k)},
+          {"ne", {m, n}, {}, not_equal(m, n)},
+          {"lt", {x, y}, {}, less(x, y)},
+          {"le", {m, n}, {}, less_equal(m, n)},
+          {"gt", {x, y}, {}, greater(x, y)},
+          {"ge", {m, n}, {}, greater_equal(m, n)},
+          {"clamp_min", {x}, {{"low", 0.25}}, clamp(x, 0.25, INFINITY)},
+          {"clamp_max", {x}, {{"high", 0.25}}, clamp(x, -INFINITY, 0.25)},
           {"eq", {m, n}, {}, eq(m, n)},
           {"not_equal", {m, n}, {}, not_equal(m, n)},
           {"less", {x, y}, {}, less(x, y)},
@@ -190,6 +201,9 @@ std::vector<OpCall> unary_calls() {
                                                         {"is_finite", is_finite},
                                                         {"is_nan", is_nan},
                                                         {"is_inf", is_inf},
+                                                        {"isfinite", is_finite},
+                                                        {"isnan", is_nan},
+                                                        {"isinf", is_inf},
                                                         {"contiguous", contiguous},
                                                         {"clone", clone},
                                                         {"nonzero", nonzero}};
@@ -223,6 +237,7 @@ std::vector<OpCall> matmul_and_reduce_calls() {
        {{"axes_a", List{0, 2}}, {"axes_b", List{0, 1}}},
        tensordot(batch, other, List{0, 2}, List{0, 1})},
       {"einsum", {a, b}, {{"equation", "ij,jk->ki"}}, einsum("ij,jk->ki", {a, b})},
+      {"sum", {x}, {{"dtype", "f64"}}, sum(x, {}, false, DType::f64)},
       {"var", {x}, {{"axes", List{0, 2}}}, var(x, List{0, 2}, false, 1)},
       {"var", {x}, {{"axes", List{1}}, {"keep", 1}, {"correction", 0.0}}, var(x, List{1}, true, 0)},
       {"std", {x}, {}, binade::std(x, {}, false, 1)},
@@ -260,8 +275,8 @@ std::vector<OpCall> matmul_and_reduce_calls() {
     return mean(t, axes, keep);
   };
   const std::pair<const char*, Reduced> reductions[] = {
-      {"sum", sum_of}, {"mean", mean_of}, {"prod", prod}, {"any", any},
-      {"all", all},    {"max", max},      {"min", min}};
+      {"sum", sum_of}, {"mean", mean_of}, {"prod", prod}, {"any", any}, {"all", all},
+      {"max", max},    {"min", min},      {"amax", max},  {"amin", min}};
   const Tensor some_zeros = relu(x);
   for (const auto& [name, reduced] : reductions) {
     calls.push_back({name, {some_zeros}, {}, reduced(some_zeros, {}, false)});
@@ -280,6 +295,15 @@ std::vector<OpCall> shape_calls() {
                source = some({2, 2}, 35), into = some({2, 3}, 36);
   return {
       {"reshape", {x}, {{"shape", List{4, 6}}}, reshape(x, {4, 6})},
+      {"view", {x}, {{"shape", List{4, 6}}}, reshape(x, {4, 6})},
+      {"reshape_as", {x, some({4, 6}, 38)}, {}, reshape(x, {4, 6})},
+      {"view_as", {x, some({4, 6}, 38)}, {}, reshape(x, {4, 6})},
+      {"expand_as", {one, some({2, 5, 3}, 38)}, {}, expand(one, {2, 5, 3})},
+      {"flatten", {x}, {}, reshape(x, {24})},
+      {"flatten", {x}, {{"first", 1}, {"last", 2}}, reshape(x, {2, 12})},
+      {"t", {into}, {}, transpose(into, 0, 1)},
+      {"narrow", {x}, {{"axis", 2}, {"begin", 1}, {"count", 2}}, slice(x, 2, 1, 3)},
+      {"channels_last", {some({2, 3, 2, 2}, 38)}, {}, some({2, 3, 2, 2}, 38)},
       {"expand", {one}, {{"shape", List{2, 5, 3}}}, expand(one, {2, 5, 3})},
       {"permute", {x}, {{"axes", List{1, 2, 0}}}, permute(x, List{1, 2, 0})},
       {"transpose", {x}, {{"a", 0}, {"b", 2}}, transpose(x, 0, 2)},
@@ -331,6 +355,7 @@ std::vector<OpCall> shape_calls() {
        {{"k", 2}, {"axis", 1}, {"largest", 0}},
        topk(x, 2, 1, Order::ascending).index},
       {"one_hot", {at}, {{"classes", 4}}, one_hot(at, 4)},
+      {"one_hot", {at}, {}, one_hot(at, 3)},
       {"gather", {into, at}, {{"axis", 1}}, gather(into, 1, at)},
       {"index_select", {into, rows}, {{"axis", 0}}, index_select(into, 0, rows)},
       {"scatter_add", {into, at, source}, {{"axis", 1}}, scatter_add(into, 1, at, source)},
@@ -381,6 +406,7 @@ std::vector<OpCall> layer_calls() {
        {},
        bilinear(x, state, some({5, 3, 4}, 76), some({5}, 77))},
       {"linear", {x, w, b}, {}, linear(x, w, b)},
+      {"linear", {x, w, b}, {{"activation", "silu"}}, silu(linear(x, w, b))},
       {"attention", {q, k, v}, {}, scaled_dot_product_attention(q, k, v)},
       {"attention",
        {q, k, v, mask},
@@ -553,6 +579,10 @@ std::vector<OpCall> loss_calls() {
        triplet_margin_loss(x, y, z, 3, Reduce::sum)},
       {"bce_with_logits", {x, p}, {}, bce_with_logits(x, p)},
       {"bce_with_logits", {x, p}, {{"reduce", "sum"}}, bce_with_logits(x, p, Reduce::sum)},
+      {"bce_with_logits",
+       {x, p, some({3}, 93)},
+       {{"reduce", "none"}},
+       bce_with_logits(x, p, Reduce::none, some({3}, 93))},
       {"ctc_loss",
        {log_p, targets},
        {{"input_lengths", List{6, 5}}, {"target_lengths", List{2, 1}}},
@@ -613,6 +643,8 @@ TEST(COps, DrawAsOftenAsTheyAreAsked) {
     return std::count(values.begin(), values.end(), 0.0);
   };
   EXPECT_EQ(zeros_in(0), 0);
+  const Tensor kept = through_c({"dropout", {ones_row}, {{"p", 0.5}, {"training", 0}}, {}});
+  EXPECT_THAT(test::read(kept), ::testing::Each(1));
   EXPECT_NEAR(static_cast<double>(zeros_in(0.25)), 250, 60);
   const Tensor weights = ones({5});
   std::vector<double> drawn =

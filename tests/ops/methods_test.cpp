@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/autograd/autograd_meta.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -11,7 +13,7 @@
 #include "support/tensors.h"
 
 // Methods as they are typed for LibTorch. Most call a function of their name, so that one call of
-// each kind of line in methods.def is enough; those with a meaning of their own are all here.
+// each form in ops.def is enough; those with a meaning of their own are all here.
 namespace binade {
 namespace {
 
@@ -140,6 +142,36 @@ TEST(Methods, WriteIntoTheTensor) {
   y.mul_(w).add_(w, 3);
   y.sum().backward();
   EXPECT_THAT(read(w.grad()), ElementsAre(7, 9));
+}
+
+TEST(Methods, WriteTheirOpsIntoTheTensor) {
+  const Tensor x = grid(), same = x[1];
+  x.square_().clamp_(2, 20).remainder_(7).pow_(tensor({1.0, 2.0, 0.0}));
+  EXPECT_THAT(read(x), ElementsAre(2, 4, 1, 2, 4, 1)) << "of 2 2 4 9 16 20, then 2 2 4 2 2 6";
+  EXPECT_THAT(read(same), ElementsAre(2, 4, 1)) << "a view";
+  EXPECT_THAT(read(x.masked_fill_(x > 3, -1).neg_().relu_()), ElementsAre(0, 1, 0, 0, 1, 0));
+  EXPECT_EQ(x.tril_(-1).sum().item(), 0);
+  const Tensor index = tensor({3, -7});
+  EXPECT_THAT(read(index.floor_divide_(2)), ElementsAre(1, -4));
+}
+
+TEST(Methods, WriteTheirOpsIntoTheGraph) {
+  const Tensor w = leaf({0.5, -2, 3}, {3});
+  const Tensor y = w * 2;
+  y.square_();                 // 4 w^2, whose backward reads y as it was
+  y.pow_(y.detach() * 0 + 2);  // 16 w^4
+  y.clamp_max_(1000);          // the last one is 1296
+  y.sum().backward();
+  EXPECT_THAT(read(w.grad()), ElementsAre(8, -512, 0));
+  const Tensor z = w * 1;
+  z.pow_(z);  // z^z of the first and last element
+  z.slice(0, 2, 3).sum().backward();
+  EXPECT_NEAR(read(w.grad())[2], 27 * (1 + std::log(3)), 1e-4);
+  EXPECT_THAT(error_of([&] { w.exp_(); }), HasSubstr("exp_: x: expected"));
+  EXPECT_THAT(error_of([] { arange(3).remainder_(0.5); }),
+              HasSubstr("remainder_: x: expected one that holds the result, [3] f32"));
+  EXPECT_THAT(error_of([] { ones({1}).expand({3}).neg_(); }), HasSubstr("neg_: x"));
+  EXPECT_THAT(error_of([] { ones({2}).pow_(ones({3, 2})); }), HasSubstr("pow_: x"));
 }
 
 TEST(Methods, AskForGradients) {

@@ -12,7 +12,7 @@
 #include "ops/walk.h"
 #include "support/values.h"
 
-// The walk over the op table: every op of autograd/ops.def, by its description in ops/table.
+// The walk over the op table: every op of tensor/ops.def, by its description in ops/table.
 namespace binade::optable {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "structure/source_tree.h"
+#include "support/paths.h"
 #include "support/pattern.h"
 
 namespace binade::structure {
@@ -127,7 +128,7 @@ TEST(BatchNames, DifferWithinAComponent) {
 }
 
 TEST(BatchNames, DifferWithinAFolderOfTests) {
-  for (const auto& entry : std::filesystem::directory_iterator(BINADE_SOURCE_DIR "/tests")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_dir() / "tests")) {
     if (entry.is_directory()) expect_different_names("tests/" + entry.path().filename().string());
   }
 }

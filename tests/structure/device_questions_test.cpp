@@ -14,6 +14,7 @@ const std::vector<std::string> about_devices = {
     "ops/dlpack.cpp",       // codes of DLPack
     "optim/optimizer.cpp",  // optimizers and options without kernels there
     "optim/optimizer.cpp",
+    "torch/functions.h",                   // the index of a device's name
     "train/config/component_options.cpp",  // whether the machine has it, and the same optimizers
     "train/config/component_options.cpp",
     "train/config/warnings.cpp",       // options without effect
@@ -22,7 +23,7 @@ const std::vector<std::string> about_devices = {
     "train/machine.cpp",  // names and peak rates
     "train/machine.cpp",
     "train/machine.cpp",
-    "train/origin.cpp",  // the arithmetic of a run
+    "train/run/origin.cpp",  // the arithmetic of a run
 };
 
 bool is_above_backend(const std::string& path) {

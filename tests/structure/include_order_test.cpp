@@ -65,9 +65,9 @@ TEST(IncludeOrder, KnowsTheOrderOfFoldersInsideTrain) {
   EXPECT_THAT(found("binade/train/config/config.cpp", "binade/train/init_from.h"),
               ElementsAre(HasSubstr("the bottom of train")));
   EXPECT_THAT(found("binade/train/config/config.cpp", "binade/train/config/presets.h"), IsEmpty());
-  EXPECT_THAT(found("binade/train/metrics.cpp", "binade/train/report/chart.h"),
+  EXPECT_THAT(found("binade/train/run/metrics.cpp", "binade/train/report/chart.h"),
               ElementsAre(HasSubstr("only the loop")));
-  EXPECT_THAT(found("binade/train/loop.cpp", "binade/train/report/report.h"), IsEmpty());
+  EXPECT_THAT(found("binade/train/run/loop.cpp", "binade/train/report/report.h"), IsEmpty());
   EXPECT_THAT(found("binade/train/report/report.cpp", "binade/train/report/chart.h"), IsEmpty());
   EXPECT_THAT(found("binade/cli/report.cpp", "binade/train/report/report.h"), IsEmpty());
 }

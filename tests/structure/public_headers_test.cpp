@@ -11,10 +11,10 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// Every header that binade.h includes, directly or not, with one that includes it.
+// Every header that binade.h and torch.h include, directly or not, with one that includes it.
 std::map<std::string, std::string> public_headers() {
   std::map<std::string, std::string> found;
-  std::vector<std::string> queue{"binade/binade.h", "binade/c.h"};
+  std::vector<std::string> queue{"binade/binade.h", "binade/torch.h", "binade/c.h"};
   while (!queue.empty()) {
     const std::string header = queue.back();
     queue.pop_back();
@@ -28,10 +28,11 @@ std::map<std::string, std::string> public_headers() {
 TEST(PublicHeaders, AreOfComponentsThatProgramsUse) {
   const std::map<std::string, std::string> headers = public_headers();
   ASSERT_GT(headers.size(), 10u) << "binade.h was not found";
-  const std::set<std::string> components{"base", "formats", "tensor", "autograd", "amp",  "ops",
-                                         "nn",   "optim",   "io",     "lab",      "data", "ranks"};
+  const std::set<std::string> components{"base", "formats", "tensor", "autograd", "amp",
+                                         "ops",  "nn",      "optim",  "io",       "lab",
+                                         "data", "ranks",   "torch",  "train"};
   for (const auto& [header, from] : headers) {
-    if (header == "binade/version.h") continue;
+    if (header == "binade/version.h" || header == "binade/binade.h") continue;
     const std::filesystem::path folder = std::filesystem::path(header).parent_path();
     // Folders inside `backend` hold kernels.
     EXPECT_TRUE(components.contains(component_of(header)) || folder == "binade/backend")

@@ -19,21 +19,25 @@ const std::vector<std::string> about_processes = {
     "cli/train.cpp",
     "cli/train.cpp",
     "cli/train.cpp",
-    "lab/rank_plan.cpp",    // a plan for one rank is the forecast of one process
-    "train/check_run.cpp",  // settings that many ranks exclude
-    "train/check_run.cpp",  // and devices
-    "train/follow.cpp",     // the cores of a machine with several ranks
-    "train/follow.cpp",
-    "train/loop.cpp",  // rank 0 leads, the others follow
-    "train/loop.cpp",  // the first line of a run
-    "train/loop.cpp",
-    "train/loop.cpp",                // the progress line
+    "lab/rank_plan.cpp",            // a plan for one rank is the forecast of one process
+    "train/hash/trainer_hash.cpp",  // the elements that this rank hashes, and the sum of all ranks'
+    "train/hash/trainer_hash.cpp",
+    "train/trainer_state.cpp",  // one rank holds the sum so far
+    "train/run/check.cpp",      // settings that many ranks exclude
+    "train/run/check.cpp",      // and devices
+    "train/run/follow.cpp",     // the cores of a machine with several ranks
+    "train/run/follow.cpp",
+    "train/run/loop.cpp",          // rank 0 leads, the others follow
+    "train/run/introduction.cpp",  // the first lines of a run
+    "train/run/introduction.cpp",
+    "train/run/loop.cpp",            // the progress line
+    "train/memory/forecast.cpp",     // rounds of micro-batches until all ranks have had some
     "train/memory/arrangement.cpp",  // the memory of a machine with several ranks
     "train/memory/arrangement.cpp",  // a forecast of this rank
     "train/memory/arrangement.cpp",
-    "train/progress.cpp",  // the progress line
-    "train/trainer.cpp",   // rank 0 announces what it does
-    "train/trainer.cpp",   // its elements, its micro-batches, its loader's
+    "train/run/progress.cpp",  // the progress line
+    "train/trainer.cpp",       // rank 0 announces what it does
+    "train/trainer.cpp",       // its elements, its micro-batches, its loader's
     "train/trainer.cpp",
     "train/trainer.cpp",
 };

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include "support/paths.h"
 
 namespace binade::structure {
 namespace fs = std::filesystem;
 
 const std::vector<std::string>& components() {
   static const std::vector<std::string> order = {
-      "base", "formats", "tensor", "backend", "autograd", "amp", "ops", "nn", "optim",
-      "io",   "data",    "ranks",  "train",   "bench",    "lab", "c",   "cli"};
+      "base", "formats", "tensor", "backend", "autograd", "amp",   "ops",   "nn", "optim", "io",
+      "data", "ranks",   "train",  "bench",   "lab",      "serve", "torch", "c",  "cli"};
   return order;
 }
 
@@ -104,7 +105,8 @@ const std::vector<FolderRule>& folder_rules() {
       {.from = "binade/train/",
        .scope = "binade/train/report/",
        .allowed = {},
-       .exempt = {"binade/train/report/", "binade/train/loop."},
+       .exempt = {"binade/train/report/", "binade/train/run/loop.",
+                  "binade/train/run/live_report."},
        .reason = "in train only the loop includes train/report"},
       {.from = "binade/backend/cpu/rows/",
        .scope = "binade/backend/cpu/",
@@ -163,7 +165,7 @@ std::vector<std::string> include_violations(const std::string& path, std::string
 
 std::vector<std::string> files_under(const std::string& folder,
                                      const std::vector<std::string>& extensions) {
-  const fs::path root = BINADE_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   std::vector<std::string> files;
   if (!fs::exists(root / folder)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
@@ -176,12 +178,10 @@ std::vector<std::string> files_under(const std::string& folder,
   return files;
 }
 
-bool source_exists(const std::string& path) {
-  return fs::exists(fs::path(BINADE_SOURCE_DIR) / path);
-}
+bool source_exists(const std::string& path) { return fs::exists(test::source_dir() / path); }
 
 std::string read_source(const std::string& path) {
-  std::ifstream file(fs::path(BINADE_SOURCE_DIR) / path, std::ios::binary);
+  std::ifstream file(test::source_dir() / path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

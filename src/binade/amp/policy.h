@@ -7,7 +7,7 @@
 
 #include "binade/autograd/op.h"
 
-// The precision of each op under autocast. The defaults are the classes in autograd/ops.def, which
+// The precision of each op under autocast. The defaults are the classes in tensor/ops.def, which
 // follow PyTorch's CUDA lists on every device, the CPU included; a policy overrides them by op, by
 // module path, or both.
 namespace binade::amp {

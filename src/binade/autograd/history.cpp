@@ -167,6 +167,25 @@ void Tensor::note_history() const {
   own.is_view = own.is_recorded_view = false;
 }
 
+void Tensor::set_data(const Tensor& values) const {
+  if (!is_leaf())
+    fail("set_data", {.argument = "x", .expected = "a leaf", .found = describe(*this)});
+  const bool requires_gradient = requires_grad();
+  Impl& own = impl();
+  const Impl& other = values.impl();
+  own.storage = other.storage;
+  own.offset = other.offset;
+  own.shape = other.shape;
+  own.strides = other.strides;
+  own.dtype = other.dtype;
+  own.autograd = nullptr;
+  own.has_history.store(false);
+  own.history = nullptr;
+  own.writes_seen = 0;
+  own.is_view = own.is_recorded_view = false;
+  if (requires_gradient) Tensor(*this).set_requires_grad();
+}
+
 void Tensor::require_writable_graph(const char* op, bool records) const {
   if (!autograd::grad_enabled()) return;
   constexpr auto hint = "change it under NoGrad, or compute a new tensor";

@@ -1,41 +1,42 @@
 #include "binade/autograd/op.h"
 
 #include <array>
+#include <vector>
+
+#include "binade/autograd/signature.h"
 
 namespace binade {
 namespace {
 
-struct Gradient {
-  bool differentiable;
-  std::string_view reason;
-};
-
-constexpr Gradient yes{true, ""};
-constexpr Gradient no(std::string_view reason) { return {false, reason}; }
-
-constexpr OpInfo entry(Op op, std::string_view name, CastClass cast, Gradient gradient) {
-  return {op, name, cast, gradient.differentiable, gradient.reason};
+// The described ops that are not composed, which the enum holds in the same order.
+std::vector<OpInfo> make_table() {
+  std::vector<OpInfo> table;
+  for (const Signature& op : signatures()) {
+    if (!op.cast) continue;
+    table.push_back({static_cast<Op>(table.size()), op.name, *op.cast,
+                     op.no_gradient_reason.empty(), op.no_gradient_reason});
+  }
+  return table;
 }
 
-constexpr std::array table = {
-#define OP(name, cast, gradient) entry(Op::name, #name, CastClass::cast, gradient),
-#include "binade/autograd/ops.def"
-#undef OP
-};
+const std::vector<OpInfo>& op_infos() {
+  static const std::vector<OpInfo> table = make_table();
+  return table;
+}
 
 constexpr std::array<std::string_view, 6> class_names = {"lower",   "f32",    "f32_unless_named",
                                                          "promote", "refuse", "as_is"};
 
 }  // namespace
 
-std::span<const OpInfo> all_ops() { return table; }
+std::span<const OpInfo> all_ops() { return op_infos(); }
 
-const OpInfo& info(Op op) { return table[static_cast<size_t>(op)]; }
+const OpInfo& info(Op op) { return op_infos()[static_cast<size_t>(op)]; }
 
 std::string_view name(CastClass cast) { return class_names[static_cast<size_t>(cast)]; }
 
 std::optional<Op> find_op(std::string_view text) {
-  for (const OpInfo& entry : table) {
+  for (const OpInfo& entry : op_infos()) {
     if (entry.name == text) return entry.op;
   }
   return std::nullopt;

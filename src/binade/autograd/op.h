@@ -7,11 +7,27 @@
 
 namespace binade {
 
-// Every public op, generated from ops.def.
+// Every op of tensor/ops.def that autocast and autograd know: all but those composed of others.
 enum class Op : uint16_t {
-#define OP(name, cast, gradient) name,
-#include "binade/autograd/ops.def"
-#undef OP
+// clang-format off
+#define BINADE_ENTRY_lower(name) name,
+#define BINADE_ENTRY_f32(name) name,
+#define BINADE_ENTRY_f32_unless_named(name) name,
+#define BINADE_ENTRY_promote(name) name,
+#define BINADE_ENTRY_refuse(name) name,
+#define BINADE_ENTRY_as_is(name) name,
+#define BINADE_ENTRY_composed(name)
+#define OP(name, cast, ...) BINADE_ENTRY_##cast(name)
+#define ODD(name, cast, ...) BINADE_ENTRY_##cast(name)
+#include "binade/tensor/ops.def"
+#undef BINADE_ENTRY_lower
+#undef BINADE_ENTRY_f32
+#undef BINADE_ENTRY_f32_unless_named
+#undef BINADE_ENTRY_promote
+#undef BINADE_ENTRY_refuse
+#undef BINADE_ENTRY_as_is
+#undef BINADE_ENTRY_composed
+  // clang-format on
 };
 
 // How autocast casts an op's floating inputs.

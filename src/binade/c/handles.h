@@ -32,6 +32,8 @@ bnd_status guarded(F&& f) noexcept {
   try {
     f();
     return BND_OK;
+  } catch (const memory::OutOfMemory& error) {
+    return failed(BND_MEMORY, error.what());
   } catch (const Error& error) {
     return failed(BND_INVALID, error.what());
   } catch (const std::bad_alloc&) {

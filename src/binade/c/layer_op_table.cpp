@@ -1,16 +1,9 @@
 #include "binade/c/op_table.h"
 #include "binade/ops/attention/attention.h"
-#include "binade/ops/attention/rope.h"
 #include "binade/ops/conv/conv.h"
-#include "binade/ops/conv/pool.h"
-#include "binade/ops/conv/sample.h"
 #include "binade/ops/conv/unfold.h"
-#include "binade/ops/elementwise/activation.h"
-#include "binade/ops/index/index.h"
 #include "binade/ops/loss/ctc_loss.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/loss/margin_loss.h"
-#include "binade/ops/matmul/linear.h"
 #include "binade/ops/matmul/recurrent.h"
 #include "binade/ops/norm/norm.h"
 
@@ -61,19 +54,6 @@ CrossEntropyOptions cross_entropy_of(const Options& o) {
           .ignore_index = o.integer("ignore_index", -100)};
 }
 
-template <Tensor (*op)(const Tensor&, const Tensor&, Reduce)>
-Tensor loss(Inputs x, const Options& o) {
-  return op(x[0], x[1], reduce_of(o));
-}
-
-template <Tensor (*op)(const Tensor&, const Tensor&, Reduce, double)>
-Tensor shaped_loss(Inputs x, const Options& o, const char* parameter) {
-  return op(x[0], x[1], reduce_of(o), o.number(parameter, 1));
-}
-template <Tensor (*op)(const Tensor&, const Tensor&, double, Reduce)>
-Tensor margin_loss(Inputs x, const Options& o) {
-  return op(x[0], x[1], o.number("margin", 1), reduce_of(o));
-}
 template <Tensor (*op)(const Tensor&, const Tensor&, const Tensor&, const ConvOptions&)>
 Tensor convolution(Inputs x, const Options& o) {
   return op(x[0], x[1], x[2], conv_of(o));
@@ -88,11 +68,6 @@ Tensor cell(Inputs x, const Options&) {
 }
 
 const Entry table_of_layers[] = {
-    // layers
-    {"dropout(x; p)", [](Inputs x, const Options& o) { return dropout(x[0], o.number("p")); }},
-    {"bilinear(a, b, weight, bias?)",
-     [](Inputs x, const Options&) { return bilinear(x[0], x[1], x[2], x[3]); }},
-    {"linear(x, weight, bias?)", [](Inputs x, const Options&) { return linear(x[0], x[1], x[2]); }},
     {"attention(q, k, v, mask?; causal = 0, dropout = 0)",
      [](Inputs x, const Options& o) {
        return scaled_dot_product_attention(
@@ -110,10 +85,6 @@ const Entry table_of_layers[] = {
        return varlen_attention(x[0], x[1], x[2],
                                {o.list("queries"), o.list("keys", std::vector<int64_t>{})},
                                {.causal = o.flag("causal")});
-     }},
-    {"rope(x, cosine, sine; start = 0, rotated = -1)",
-     [](Inputs x, const Options& o) {
-       return rope(x[0], x[1], x[2], o.integer("start", 0), o.integer("rotated", -1));
      }},
     {"rnn_tanh_cell(x, state, w_ih, w_hh, b_ih?, b_hh?)", cell<rnn_tanh_cell>},
     {"rnn_relu_cell(x, state, w_ih, w_hh, b_ih?, b_hh?)", cell<rnn_relu_cell>},
@@ -133,38 +104,16 @@ const Entry table_of_layers[] = {
     {"conv_transpose3d(x, weight, bias?; stride = 1, padding = 0, output_padding = 0, dilation = "
      "1, groups = 1)",
      transposed_convolution<conv_transpose3d>},
-    {"upsample_nearest2d(x; height, width)",
-     [](Inputs x, const Options& o) {
-       return upsample_nearest2d(x[0], o.integer("height"), o.integer("width"));
-     }},
-    {"upsample_bilinear2d(x; height, width)",
-     [](Inputs x, const Options& o) {
-       return upsample_bilinear2d(x[0], o.integer("height"), o.integer("width"));
-     }},
-    {"grid_sampler(x, grid)", binary<grid_sampler>},
     {"max_pool(x; kernel = 2, stride = kernel, padding = 0, ceil_mode = 0)",
      [](Inputs x, const Options& o) { return max_pool(x[0], pool_of(o)); }},
     {"avg_pool(x; kernel = 2, stride = kernel, padding = 0, ceil_mode = 0)",
      [](Inputs x, const Options& o) { return avg_pool(x[0], pool_of(o)); }},
-    {"global_avg_pool(x)", unary<global_avg_pool>},
-    {"adaptive_avg_pool(x; sizes)",
-     [](Inputs x, const Options& o) { return adaptive_avg_pool(x[0], o.list("sizes")); }},
-    {"adaptive_max_pool(x; sizes)",
-     [](Inputs x, const Options& o) { return adaptive_max_pool(x[0], o.list("sizes")); }},
     {"unfold(x; kernel, stride = 1, padding = 0, dilation = 1)",
      [](Inputs x, const Options& o) { return unfold(x[0], windows_of(o)); }},
     {"fold(columns; height, width, kernel, stride = 1, padding = 0, dilation = 1)",
      [](Inputs x, const Options& o) {
        return fold(x[0], o.integer("height"), o.integer("width"), windows_of(o));
      }},
-    {"embedding(weight, index)", binary<embedding>},
-    // norms
-    {"layer_norm(x, weight?, bias?; eps = 1e-5)",
-     [](Inputs x, const Options& o) {
-       return layer_norm(x[0], x[1], x[2], o.number("eps", 1e-5));
-     }},
-    {"rms_norm(x, weight?; eps = 1e-5)",
-     [](Inputs x, const Options& o) { return rms_norm(x[0], x[1], o.number("eps", 1e-5)); }},
     {"batch_norm(x, weight?, bias?, running_mean?, running_var?; training, momentum = 0.1, eps = "
      "1e-5)",
      [](Inputs x, const Options& o) {
@@ -173,15 +122,6 @@ const Entry table_of_layers[] = {
                           .momentum = o.number("momentum", 0.1),
                           .eps = o.number("eps", 1e-5)});
      }},
-    {"group_norm(x, weight?, bias?; groups, eps = 1e-5)",
-     [](Inputs x, const Options& o) {
-       return group_norm(x[0], o.integer("groups"), x[1], x[2], o.number("eps", 1e-5));
-     }},
-    {"instance_norm(x, weight?, bias?; eps = 1e-5)",
-     [](Inputs x, const Options& o) {
-       return instance_norm(x[0], x[1], x[2], o.number("eps", 1e-5));
-     }},
-    // losses
     {"cross_entropy(logits, target; reduce = mean, smoothing = 0, ignore_index = -100)",
      [](Inputs x, const Options& o) { return cross_entropy(x[0], x[1], cross_entropy_of(o)); }},
     {"linear_cross_entropy(x, weight, target; reduce = mean, smoothing = 0, ignore_index = -100, "
@@ -190,34 +130,6 @@ const Entry table_of_layers[] = {
        return linear_cross_entropy(x[0], x[1], x[2], cross_entropy_of(o),
                                    o.integer("chunk_rows", 0));
      }},
-    {"nll_loss(log_probabilities, target; reduce = mean, ignore_index = -100)",
-     [](Inputs x, const Options& o) {
-       return nll_loss(x[0], x[1], reduce_of(o), o.integer("ignore_index", -100));
-     }},
-    {"mse_loss(x, target; reduce = mean)", loss<mse_loss>},
-    {"l1_loss(x, target; reduce = mean)", loss<l1_loss>},
-    {"smooth_l1_loss(x, target; reduce = mean, beta = 1)",
-     [](Inputs x, const Options& o) { return shaped_loss<smooth_l1_loss>(x, o, "beta"); }},
-    {"huber_loss(x, target; reduce = mean, delta = 1)",
-     [](Inputs x, const Options& o) { return shaped_loss<huber_loss>(x, o, "delta"); }},
-    {"kl_div(x, target; reduce = mean, log_target = 0)",
-     [](Inputs x, const Options& o) {
-       return kl_div(x[0], x[1], reduce_of(o), o.flag("log_target"));
-     }},
-    {"soft_margin_loss(x, y; reduce = mean)", loss<soft_margin_loss>},
-    {"multi_margin_loss(x, target; margin = 1, reduce = mean)", margin_loss<multi_margin_loss>},
-    {"hinge_embedding_loss(x, y; margin = 1, reduce = mean)", margin_loss<hinge_embedding_loss>},
-    {"margin_ranking_loss(a, b, y; margin = 0, reduce = mean)",
-     [](Inputs x, const Options& o) {
-       return margin_ranking_loss(x[0], x[1], x[2], o.number("margin", 0), reduce_of(o));
-     }},
-    {"triplet_margin_loss(anchor, positive, negative; margin = 1, reduce = mean)",
-     [](Inputs x, const Options& o) {
-       return triplet_margin_loss(x[0], x[1], x[2], o.number("margin", 1), reduce_of(o));
-     }},
-    {"binary_cross_entropy(x, target; reduce = mean)", loss<binary_cross_entropy>},
-    {"bce_with_logits(x, target; reduce = mean)",
-     [](Inputs x, const Options& o) { return bce_with_logits(x[0], x[1], reduce_of(o)); }},
     {"ctc_loss(log_probs, targets; input_lengths, target_lengths, blank = 0, zero_infinity = 0, "
      "reduce = mean)",
      [](Inputs x, const Options& o) {
@@ -230,6 +142,8 @@ const Entry table_of_layers[] = {
 
 }  // namespace
 
-std::span<const Entry> layer_op_table() { return table_of_layers; }
+std::vector<Entry> layer_op_table() {
+  return {std::begin(table_of_layers), std::end(table_of_layers)};
+}
 
 }  // namespace binade::c

@@ -28,6 +28,10 @@ class Options {
     }
   }
 
+  bool has(std::string_view name) const {
+    return std::any_of(options_, options_ + count_,
+                       [&](const bnd_option& one) { return one.name == name; });
+  }
   int64_t integer(std::string_view name, std::optional<int64_t> otherwise = {}) const {
     const bnd_option* option = find(name, BND_INT, otherwise.has_value());
     return option ? option->integer : *otherwise;

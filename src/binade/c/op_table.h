@@ -1,20 +1,22 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "binade/c/op_options.h"
 
 // Ops by name. A table entry is a signature, which says inputs and options with their defaults, and
 // a function of both: names and numbers of arguments are checked against the signature once for
-// all.
+// all. Ops with a plain signature come from tensor/ops.def, the others are written by hand.
 namespace binade::c {
 
 using Inputs = std::span<const Tensor>;
 using Call = Tensor (*)(Inputs x, const Options& o);
 
 struct Entry {
-  const char* signature;
+  std::string signature;
   Call call;
 
   std::string_view name() const {
@@ -31,17 +33,8 @@ struct Entry {
 };
 
 std::span<const Entry> op_table();
-// The part of op_table() that layers and losses consist of.
-std::span<const Entry> layer_op_table();
-
-// Calls of ops whose arguments are tensors alone.
-template <Tensor (*op)(const Tensor&)>
-Tensor unary(Inputs x, const Options&) {
-  return op(x[0]);
-}
-template <Tensor (*op)(const Tensor&, const Tensor&)>
-Tensor binary(Inputs x, const Options&) {
-  return op(x[0], x[1]);
-}
+// Its parts: the plain ops, and by hand those that layers and losses consist of.
+std::vector<Entry> plain_op_table();
+std::vector<Entry> layer_op_table();
 
 }  // namespace binade::c

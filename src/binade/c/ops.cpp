@@ -70,6 +70,6 @@ const char* bnd_op_name(size_t index) {
 }
 
 const char* bnd_op_signature(size_t index) {
-  return index < op_table().size() ? op_table()[index].signature : nullptr;
+  return index < op_table().size() ? op_table()[index].signature.c_str() : nullptr;
 }
 }

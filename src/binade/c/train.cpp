@@ -1,8 +1,8 @@
 #include "binade/c/handles.h"
 #include "binade/train/config/config.h"
-#include "binade/train/loop.h"
-#include "binade/train/observer.h"
-#include "binade/train/signals.h"
+#include "binade/train/run/loop.h"
+#include "binade/train/run/observer.h"
+#include "binade/train/run/signals.h"
 #include "binade/train/trainer.h"
 
 namespace binade::c {

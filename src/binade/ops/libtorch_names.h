@@ -1,6 +1,7 @@
 #pragma once
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/ops/composed.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -17,10 +18,22 @@ inline constexpr DType kFloat64 = DType::f64, kDouble = DType::f64, kFloat32 = D
                        kFloat8_e5m2 = DType::e5m2, kInt64 = DType::i64, kLong = DType::i64,
                        kInt32 = DType::i32, kInt = DType::i32, kUInt8 = DType::u8,
                        kByte = DType::u8, kBool = DType::boolean;
+inline constexpr Reduce kMean = Reduce::mean, kSum = Reduce::sum;
 inline constexpr Device kCPU = Device::cpu(), kCUDA = Device::cuda(), kMeta = Device::meta();
 
 using NoGradGuard = NoGrad;
 using InferenceMode = NoGrad;
+using IntArrayRef = Shape;
+using TensorList = std::span<const Tensor>;
+
+// torch::AutoGradMode and torch::GradMode.
+class AutoGradMode : autograd::GradMode {
+ public:
+  explicit AutoGradMode(bool enabled) : GradMode(enabled) {}
+};
+struct GradMode {
+  static bool is_enabled() { return autograd::grad_enabled(); }
+};
 
 inline Tensor ne(const Tensor& a, const Tensor& b) { return not_equal(a, b); }
 inline Tensor ne(const Tensor& a, Scalar b) { return not_equal(a, b); }
@@ -52,6 +65,7 @@ Tensor view(const Tensor& x, const Shape& shape);
 inline Tensor view_as(const Tensor& x, const Tensor& other) { return view(x, other.shape()); }
 inline Tensor reshape_as(const Tensor& x, const Tensor& other) { return reshape(x, other.shape()); }
 inline Tensor expand_as(const Tensor& x, const Tensor& other) { return expand(x, other.shape()); }
+inline Tensor swapaxes(const Tensor& x, int64_t a, int64_t b) { return transpose(x, a, b); }
 // A matrix transposed; fewer than two axes stay as they are.
 Tensor t(const Tensor& x);
 // Without any axis of size 1.

@@ -11,5 +11,8 @@ namespace binade {
 // more than 1000 elements), with describe(x) below. Waits for a GPU.
 std::string to_text(const Tensor& x);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
+inline std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  return out << to_string(shape);
+}
 
 }  // namespace binade

@@ -288,11 +288,12 @@ class DeviceAllocator {
   }
 
   [[noreturn]] void refuse(size_t bytes, Category category, Device device) const {
-    fail("memory", {.argument = to_string(device),
-                    .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
-                    .found = "none left",
-                    .hint = std::string(advice(category)) + "; held now:",
-                    .details = table(statistics_)});
+    throw OutOfMemory("memory",
+                      {.argument = to_string(device),
+                       .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
+                       .found = "none left",
+                       .hint = std::string(advice(category)) + "; held now:",
+                       .details = table(statistics_)});
   }
 
   void count(int64_t bytes, Category category) {

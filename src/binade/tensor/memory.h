@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "binade/base/error.h"
 #include "binade/base/function_ref.h"
 #include "binade/base/restore.h"
 #include "binade/tensor/device.h"
@@ -28,6 +29,12 @@ struct Statistics {
   int64_t peak_reserved = 0;                      // highest `reserved` since the last reset
   int64_t requests = 0;                           // allocations requested
   int64_t misses = 0;                             // requests the cache could not serve
+};
+
+// Thrown when a device has no memory left; its details are the device's statistics.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
 };
 
 Statistics statistics(Device device = Device::cpu());

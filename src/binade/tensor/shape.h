@@ -17,6 +17,8 @@ class Shape {
   constexpr Shape() = default;
   Shape(std::initializer_list<int64_t> values);
   explicit Shape(std::span<const int64_t> values);
+  Shape(const std::vector<int64_t>& values) : Shape(std::span(values)) {}  // NOLINT: as LibTorch's
+  Shape(int64_t size) : Shape({size}) {}  // NOLINT: one axis; x.view(-1)
   // `rank` copies of `value`.
   static Shape filled(int rank, int64_t value);
 
@@ -37,6 +39,9 @@ class Shape {
 
   // Number of elements; 1 for a scalar.
   int64_t numel() const;
+  // The sizes as a list; how many there are.
+  std::vector<int64_t> vec() const { return {begin(), end()}; }
+  size_t size() const { return static_cast<size_t>(rank_); }
 
   bool operator==(const Shape& other) const;
 

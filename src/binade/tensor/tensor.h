@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "binade/tensor/arguments.h"
 #include "binade/tensor/device.h"
 #include "binade/tensor/dtype.h"
 #include "binade/tensor/memory.h"
+#include "binade/tensor/op_list.h"
 #include "binade/tensor/shape.h"
 #include "binade/tensor/storage.h"
 
@@ -22,17 +25,19 @@ struct AutogradMeta;  // autograd/autograd_meta.h
 struct History;       // autograd/history.cpp
 }  // namespace autograd
 
-// What methods take and return: ops/elementwise/arithmetic.h, ops/reduce/reduce.h,
-// ops/shape/shape.h, ops/index/sort.h.
+// What methods take and return besides tensor/arguments.h: ops/elementwise/arithmetic.h,
+// ops/reduce/reduce.h, ops/shape/shape.h, ops/index/sort.h.
 class Scalar;
-class Axes;
 class Extremum;
 struct Sorted;
+class TensorOptions;  // ops/create/options.h
+template <class T, size_t rank>
+class TensorAccessor;  // ops/create/options.h
 struct Slice;
 struct NoneEntry;
 struct EllipsisEntry;
 class Tensor;
-using IndexEntry = std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor>;
+class IndexEntry;  // ops/shape/shape.h
 
 // Whether a backward pass keeps the graph's saved tensors, so that it can run again.
 enum class RetainGraph : bool { no, yes };
@@ -148,6 +153,10 @@ class Tensor {
   DType scalar_type() const { return dtype(); }
   bool is_floating_point() const { return is_floating(dtype()); }
   bool is_cuda() const { return device().is_cuda(); }
+  int64_t ndimension() const { return rank(); }
+  int64_t stride(int64_t axis) const { return strides()[normalize_axis("stride", axis, rank())]; }
+  int64_t storage_offset() const { return offset(); }
+  bool is_same(const Tensor& other) const { return same_as(other); }
   int64_t element_size() const { return static_cast<int64_t>(size_of(dtype())); }
   int64_t nbytes() const { return bytes(); }
   template <class T>
@@ -163,6 +172,25 @@ class Tensor {
   const T* const_data_ptr() const {
     return data<T>();
   }
+  // Elements of a CPU tensor by index: x.accessor<float, 2>()[i][j]. Counts as a write.
+  template <class T, size_t rank>
+  TensorAccessor<T, rank> accessor() const {
+    return TensorAccessor<T, rank>::of(*this);
+  }
+  // This tensor's elements without the graph. Writes into them are not recorded.
+  Tensor data() const { return detach(); }
+  TensorOptions options() const;
+  Tensor new_zeros(const Shape& shape) const;
+  Tensor new_zeros(const Shape& shape, const TensorOptions& options) const;
+  Tensor new_ones(const Shape& shape) const;
+  Tensor new_ones(const Shape& shape, const TensorOptions& options) const;
+  Tensor new_full(const Shape& shape, double value) const;
+  std::vector<Tensor> split_with_sizes(const std::vector<int64_t>& sizes, int64_t axis = 0) const;
+  Tensor toType(DType dtype) const { return to(dtype); }
+  Tensor cpu() const;
+  Tensor to(const TensorOptions& options) const;
+  Tensor to(const Tensor& like) const;  // its type and device
+  Tensor type_as(const Tensor& like) const { return to(like); }
   const Tensor& requires_grad_(bool value = true) const {
     Tensor(*this).set_requires_grad(value);
     return *this;
@@ -179,9 +207,21 @@ class Tensor {
       add_hook(std::move(hook));
     }
   }
-// Methods of which ops have a function.
+
+  // --- ops as methods: those of tensor/ops.def, which are x.exp() or x.exp_(), and others ---
+
+// clang-format off
+#define BINADE_FORM_function(result, name, ...)
+#define BINADE_FORM_method(result, name, ...) \
+  result name(BINADE_LIST(BINADE_DECLARED, __VA_ARGS__)) const;
+#define BINADE_FORM_in_place(result, name, ...) \
+  BINADE_FORM_method(result, name, __VA_ARGS__) \
+  const Tensor& name##_(BINADE_LIST(BINADE_DECLARED, __VA_ARGS__)) const;
+#include "binade/tensor/op_methods.def"
+// clang-format on
 #define METHOD(result, name, parameters, arguments) result name parameters const;
 #define WRITE(name, parameters, expression) const Tensor& name parameters const;
+#include "binade/tensor/libtorch_methods.def"
 #include "binade/tensor/methods.def"
 #undef METHOD
 #undef WRITE
@@ -189,6 +229,11 @@ class Tensor {
   // x[i] is select(x, 0, i): a differentiable view without the first axis. Negative indices count
   // from the back. Defined in ops/shape/shape.cpp.
   Tensor operator[](int64_t index) const;
+
+  // Gives this tensor and all handles to it the memory, shape, type and device of `values`, outside
+  // of the graph. The gradient is dropped; a leaf stays one and keeps requires_grad(). Views made
+  // before keep the old memory.
+  void set_data(const Tensor& values) const;
 
   // Number of writes since creation, shared by all views.
   uint64_t version() const { return storage()->version(); }
@@ -217,6 +262,10 @@ class Tensor {
   // Adds d(this)/d(leaf) to the gradient of every leaf. `seed` is the gradient of this tensor; it
   // may be undefined if this tensor has one element.
   void backward(const Tensor& seed = {}, RetainGraph retain = RetainGraph::no) const;
+
+  void backward(const Tensor& seed, bool retain_graph) const {
+    backward(seed, retain_graph ? RetainGraph::yes : RetainGraph::no);
+  }
 
   const std::shared_ptr<autograd::AutogradMeta>& autograd_meta() const {
     if (impl().has_history.load(std::memory_order_acquire)) follow_history();

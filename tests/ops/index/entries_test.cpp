@@ -86,8 +86,8 @@ TEST(IndexEntries, RefuseWhatDoesNotFit) {
   const auto refused = [&x](const std::vector<IndexEntry>& entries) {
     return test::error_of([&] { index(x, entries); });
   };
-  EXPECT_THAT(refused({Ellipsis, Ellipsis}), HasSubstr("at most one Ellipsis and one tensor"));
-  EXPECT_THAT(refused({tensor({0}), tensor({0})}), HasSubstr("found 0 and 2"));
+  EXPECT_THAT(refused({Ellipsis, Ellipsis}), HasSubstr("at most one Ellipsis"));
+  EXPECT_THAT(refused({tensor({0, 1}), tensor({0, 1, 2})}), HasSubstr("index"));
   EXPECT_THAT(refused({ones({2})}), HasSubstr("index: entries"));
   EXPECT_THAT(refused({Tensor()}), HasSubstr("index: entries"));
   EXPECT_THAT(refused({tensor({true, false, true})}), HasSubstr("index: entries"));

@@ -74,7 +74,7 @@ struct Description {
   std::string no_single = {};
 };
 
-// Every description; each op of autograd/ops.def has one.
+// Every description; each op of tensor/ops.def has one.
 const std::vector<Description>& descriptions();
 
 // The composites that fused ops have beside them, judged by the same references.

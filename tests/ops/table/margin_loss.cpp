@@ -103,7 +103,7 @@ Description multi_margins() {
         call2(
             [=](const Tensor& x, const Tensor& t) { return multi_margin_loss(x, t, margin, how); }),
         reference2([=](const Array& x, const Array& t) {
-          Array losses({rows});
+          Array losses(Shape{rows});
           for (int64_t r = 0; r < rows; ++r) {
             const auto right = static_cast<int64_t>(t[r].value);
             std::vector<Real> terms;

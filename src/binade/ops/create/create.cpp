@@ -44,6 +44,12 @@ uint64_t index_below(uint64_t range, random::Key key, uint64_t i) {
 
 }  // namespace
 
+void refuse_ragged_list(const Shape& first, const Shape& other) {
+  fail("tensor", {.argument = "values",
+                  .expected = "lists of one shape, " + to_string(first),
+                  .found = "one of " + to_string(other)});
+}
+
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
   Tensor x = Tensor::empty(shape, dtype, device);
   backend::of(x).elementwise.fill(x, value);

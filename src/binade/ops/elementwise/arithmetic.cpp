@@ -389,6 +389,11 @@ Tensor& operator-=(Tensor& a, const Tensor& b) {
 }
 Tensor& operator*=(Tensor& a, const Tensor& b) { return assign(Op::mul, Binary::mul, a, b, mul); }
 Tensor& operator/=(Tensor& a, const Tensor& b) { return assign(Op::div, Binary::div, a, b, div); }
+Tensor scalar_of(const Tensor& a, Scalar b) {
+  require_defined("bitwise", "a", a);
+  return full({}, b.value(), a.dtype(), a.device());
+}
+
 Tensor& operator+=(Tensor& a, Scalar b) { return a += number(Op::add, b, a); }
 Tensor& operator-=(Tensor& a, Scalar b) { return a -= number(Op::sub, b, a); }
 Tensor& operator*=(Tensor& a, Scalar b) { return a *= number(Op::mul, b, a); }

@@ -30,7 +30,7 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
-Tensor pow(const Tensor& a, const Tensor& exponent);
+Tensor pow(const Tensor& a, const Tensor& b);
 Tensor atan2(const Tensor& a, const Tensor& b);
 // NaN if either is NaN. If both are equal, each gets half of the gradient; if one is NaN, each
 // gets all of it, as in PyTorch.
@@ -77,6 +77,15 @@ inline Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
 inline Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
+inline Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
+inline Tensor operator>>(const Tensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
+// Of a's type.
+Tensor scalar_of(const Tensor& a, Scalar b);
+inline Tensor operator&(const Tensor& a, Scalar b) { return a & scalar_of(a, b); }
+inline Tensor operator|(const Tensor& a, Scalar b) { return a | scalar_of(a, b); }
+inline Tensor operator^(const Tensor& a, Scalar b) { return a ^ scalar_of(a, b); }
+inline Tensor operator<<(const Tensor& a, Scalar b) { return a << scalar_of(a, b); }
+inline Tensor operator>>(const Tensor& a, Scalar b) { return a >> scalar_of(a, b); }
 
 // In place, in a's type: views and other handles of a see the change, and so does the graph; see
 // copy_(). A temporary such as x[0] += y writes into what it views.

@@ -2,6 +2,7 @@
 
 #include <concepts>
 
+#include "binade/tensor/arguments.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade {
@@ -36,7 +37,6 @@ Tensor erfinv(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
-enum class Gelu : uint8_t { erf, tanh };
 Tensor gelu(const Tensor& x, Gelu form = Gelu::erf);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);

@@ -22,6 +22,12 @@ void require_range(std::string_view op, const Tensor& index, const Tensor& x, in
             .found = std::to_string(low < 0 ? low : high)});
 }
 
+// Types whose elements stand for themselves: all but those with a scale beside them.
+void require_plain(std::string_view op, const Tensor& x) {
+  require_defined(op, "x", x);
+  if (is_floating(x.dtype())) require_compute(op, "x", x);
+}
+
 // A gradient buffer, zeroed unless it already holds a gradient, for kernels that only add.
 Tensor additive_target(const GradSlot& slot) {
   const auto [buffer, accumulate] = slot.target();
@@ -76,7 +82,7 @@ void copy_without(const Tensor& x, const Tensor& put, const Tensor& y) {
 }  // namespace
 
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
-  require_compute("gather", "x", x);
+  require_plain("gather", x);
   const int at = normalize_axis("gather", axis, x.rank());
   require_range("gather", index, x, x.shape()[at]);
   require_fits("gather", index, x, at);
@@ -89,7 +95,7 @@ Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
 }
 
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
-  require_compute("index_select", "x", x);
+  require_plain("index_select", x);
   require_rank("index_select", "index", index, 1);
   const int at = normalize_axis("index_select", axis, x.rank());
   require_range("index_select", index, x, x.shape()[at]);

@@ -4,7 +4,8 @@
 
 namespace binade {
 
-// Indices are i64 or i32. One out of range is an error that names it.
+// Indices are i64 or i32. One out of range is an error that names it. gather and index_select take
+// integers and bools, too.
 
 // y[i][j] = x[index[i][j]][j] for axis 0, and so on; index has x's rank and may be smaller than x
 // elsewhere.

@@ -1,16 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "binade/tensor/tensor.h"
 
 namespace binade {
 
-enum class Order : uint8_t { ascending, descending };
-
 // Elements and their positions (i64) in x.
 struct Sorted {
   Tensor values, index;
+
+  // std::tie(values, index) = sort(x).
+  operator std::tuple<Tensor&, Tensor&>() { return {values, index}; }
 };
 
 // x sorted along an axis. Equal elements keep their order, and NaN counts as the largest number.
@@ -21,3 +23,12 @@ Tensor argsort(const Tensor& x, int64_t axis = -1, Order order = Order::ascendin
 Sorted topk(const Tensor& x, int64_t k, int64_t axis = -1, Order order = Order::descending);
 
 }  // namespace binade
+
+namespace std {
+// std::get<0>(sort(x)), as LibTorch's tuples have it.
+template <size_t I>
+const binade::Tensor& get(const binade::Sorted& sorted) {  // NOLINT: of our own type
+  static_assert(I < 2);
+  return I == 0 ? sorted.values : sorted.index;
+}
+}  // namespace std

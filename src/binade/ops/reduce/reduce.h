@@ -1,23 +1,12 @@
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 #include <tuple>
-#include <vector>
 
+#include "binade/tensor/arguments.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade {
-
-// The axes a reduction runs over; negative ones count from the back. Empty: all. One axis may stand
-// for itself: sum(x, 1).
-class Axes : public std::vector<int64_t> {
- public:
-  Axes() = default;
-  Axes(int64_t axis) : std::vector<int64_t>{axis} {}  // NOLINT: implicit, see above
-  Axes(std::initializer_list<int64_t> axes) : std::vector<int64_t>(axes) {}
-  Axes(const std::vector<int64_t>& axes) : std::vector<int64_t>(axes) {}  // NOLINT
-};
 
 // Sums accumulate in f32 whatever x's type is; the result has x's type unless `dtype` names
 // another. Integers and bools sum to i64.
@@ -44,8 +33,14 @@ class Extremum : public Tensor {
     if constexpr (I == 0) return *this;
     return find_(x_, axis_, keep_);
   }
+  // std::tie(values, indices) = max(x, 1).
+  operator std::tuple<Tensor&, Tensor&>() {
+    index_ = get<1>();
+    return {*this, index_};
+  }
 
  private:
+  Tensor index_;
   Tensor x_;
   int64_t axis_;
   bool keep_;
@@ -79,4 +74,9 @@ template <size_t I>
 struct tuple_element<I, binade::Extremum> {
   using type = binade::Tensor;
 };
+// std::get<1>(max(x, 1)), as LibTorch's tuples have it.
+template <size_t I>
+binade::Tensor get(const binade::Extremum& x) {  // NOLINT: of our own type
+  return x.get<I>();
+}
 }  // namespace std

@@ -39,18 +39,27 @@ struct Slice {
   int64_t step;
 };
 
+// What index() takes for an axis.
+class IndexEntry : public std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor> {
+ public:
+  using variant::variant;
+  IndexEntry(const char* ellipsis);  // NOLINT: "...", as in LibTorch
+};
+
 // One entry per axis, from the first. Python's x[1, 2:] is index(x, {1, Slice(2)}).
 //   an index       removes the axis
 //   a Slice        keeps a part of it
 //   None, Ellipsis see above; true is None, and false a new axis of size 0
-//   a tensor       of i64 or i32 replaces the axis by its own axes, x at these indices; a bool one
-//                  takes as many axes as it has and keeps, as one axis, where it is true
-// The result is a view of x, or a copy if one entry is a tensor. Two tensors are refused.
-// IndexEntry is a variant of these (tensor/tensor.h).
+//   a tensor       of integers selects along the axis; a bool one takes as many axes as it has and
+//                  selects where it is true
+// Several tensors are broadcast to one shape and select together, element by element. Their shape
+// replaces their axes if these lie side by side, else it comes first, as in PyTorch and NumPy. The
+// result is a view of x, or a copy if an entry is a tensor.
 Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries);
 // Writes `values`, broadcast, or one number to the elements of x that index() selects, as copy_()
-// does. No index of a tensor may occur twice.
-void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values);
+// does. With `accumulate` it adds, and an element may be selected several times.
+void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values,
+                bool accumulate = false);
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, double value);
 // Axes of size 1 repeated, and new ones put in front, without copying.
 Tensor expand(const Tensor& x, const Shape& shape);
@@ -65,13 +74,13 @@ Tensor contiguous(const Tensor& x);
 Tensor channels_last(const Tensor& x);
 
 // Along an existing axis; along a new one.
-Tensor cat(std::span<const Tensor> tensors, int64_t axis);
-Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis);
-Tensor stack(std::span<const Tensor> tensors, int64_t axis);
-Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis);
+Tensor cat(std::span<const Tensor> tensors, int64_t axis = 0);
+Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis = 0);
+Tensor stack(std::span<const Tensor> tensors, int64_t axis = 0);
+Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis = 0);
 // Pieces of the given sizes, or of one size (the last may be smaller).
-std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis);
-std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis);
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
 // Up to `count` parts of equal size; the last one may be smaller, and fewer may do.
 std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t axis = 0);
 
