@@ -9,6 +9,7 @@
 #include <string>
 
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 #include "support/pattern.h"
 
 namespace {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 using binade::test::Pattern;
 using binade::testing::content_of;
 
-const fs::path root = BINADE_SOURCE_DIR;
+const fs::path root = test::source_dir();
 
 // File name to the names of its tests.
 using Programs = std::map<std::string, std::set<std::string>>;

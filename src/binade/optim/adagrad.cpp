@@ -18,14 +18,26 @@ Adagrad::Adagrad(const std::vector<Tensor>& parameters, const AdagradOptions& op
 
 Adagrad::Adagrad(const std::vector<AdagradGroup>& groups)
     : Optimizer(Kind::adagrad, master_options_of(Kind::adagrad, groups)) {
-  for (const AdagradGroup& group : groups) {
-    require(name(), {{.argument = "lr_decay", .value = group.options.lr_decay},
-                     {.argument = "weight_decay", .value = group.options.weight_decay},
-                     {.argument = "initial_sum", .value = group.options.initial_sum},
-                     {.argument = "eps", .value = group.options.eps}});
-    group_options_.push_back(group.options);
-    add_group(group.parameters, group.options.lr);
-  }
+  for (const AdagradGroup& group : groups) add_param_group(group);
+}
+
+void Adagrad::add_param_group(const AdagradGroup& group) {
+  check_options(group.options);
+  group_options_.push_back(group.options);
+  add_group(group.parameters, group.options.lr);
+}
+
+void Adagrad::set_group_options(size_t group, const AdagradOptions& options) {
+  check_options(options);
+  set_group_lr(group, options.lr);
+  group_options_[group] = options;
+}
+
+void Adagrad::check_options(const AdagradOptions& options) const {
+  require(name(), {{.argument = "lr_decay", .value = options.lr_decay},
+                   {.argument = "weight_decay", .value = options.weight_decay},
+                   {.argument = "initial_sum", .value = options.initial_sum},
+                   {.argument = "eps", .value = options.eps}});
 }
 
 void Adagrad::allocate(size_t group, Slot& slot) {

@@ -71,6 +71,18 @@ void Adam::add_adam_group(const AdamGroup& group) {
   add_group(group.parameters, group.options.lr);
 }
 
+void Adam::set_group_options(size_t group, const AdamOptions& options) {
+  check(name(), options);
+  AdamOptions& own = group_options_.at(group);
+  set_group_lr(group, options.lr);
+  if (options.amsgrad) require_kept("amsgrad", own.amsgrad);
+  require_kept("moments", options.moments == own.moments);
+  const std::optional<double> decay =
+      options.weight_decay ? options.weight_decay : own.weight_decay;
+  own = options;
+  own.weight_decay = decay;
+}
+
 AdamW::AdamW(const std::vector<Tensor>& parameters, const AdamOptions& options)
     : AdamW(std::vector<AdamGroup>{{parameters, options}}) {}
 AdamW::AdamW(const std::vector<AdamGroup>& groups) : Adam(Kind::adamw, groups) {}

@@ -33,6 +33,12 @@ class Adam : public Optimizer {
  public:
   explicit Adam(const std::vector<Tensor>& parameters, const AdamOptions& options = {});
   explicit Adam(const std::vector<AdamGroup>& groups);
+  // Adds parameters with options of their own. The learning rate is set as in the constructor.
+  void add_param_group(const AdamGroup& group) { add_adam_group(group); }
+  const AdamOptions& group_options(size_t group) const { return group_options_.at(group); }
+  // Changes the options of a group, with its learning rate, from the next step on. Options that
+  // decide what the optimizer keeps cannot change.
+  void set_group_options(size_t group, const AdamOptions& options);
 
   void set_momentum(double beta1) override;
 

@@ -119,6 +119,8 @@ Slot Optimizer::new_slot(const Tensor& parameter, size_t index) const {
   }
   Slot slot;
   slot.parameter = parameter;
+  slot.dtype = parameter.dtype();
+  slot.device = parameter.device();
   slot.is_shared = !options_.parts.empty();
   slot.part = slot.is_shared ? checked_part(index, parameter) : Part{0, parameter.numel()};
   const memory::CategoryGuard category(memory::Category::optimizer);
@@ -181,6 +183,14 @@ void Optimizer::refuse_stochastic_rounding() const {
   fail(name(), {.argument = "master.stochastic_rounding", .expected = "false", .found = "true"});
 }
 
+void Optimizer::require_kept(std::string_view option, bool is_kept) const {
+  if (is_kept) return;
+  fail(name(), {.argument = std::string(option),
+                .expected = "the value that the group was made with",
+                .found = "another one, which needs other state",
+                .hint = "make a new optimizer"});
+}
+
 void Optimizer::require_moments(DType found, std::initializer_list<DType> known) const {
   if (std::find(known.begin(), known.end(), found) != known.end()) return;
   std::vector<std::string> names;
@@ -233,6 +243,16 @@ std::array<double, 4> Optimizer::hyper_at(size_t group, int64_t count) const {
   return {lr(group), static_cast<double>(count), 1, 1};
 }
 
+// The state was made for the type and the device that the parameter had.
+void Optimizer::require_same_place(const Slot& slot) const {
+  if (slot.parameter.dtype() == slot.dtype && slot.parameter.device() == slot.device) return;
+  fail(name(), {.argument = "parameters",
+                .expected = std::string(binade::name(slot.dtype)) + " on " +
+                            to_string(slot.device) + ", as when the optimizer was made",
+                .found = describe(slot.parameter),
+                .hint = "make the optimizer after to()"});
+}
+
 void Optimizer::step(const StepControl& control) {
   // If the flag can be read without waiting, a skipped step ends here and is not counted.
   if (control.skip.defined() && backend::capabilities(control.skip.device()).is_host_readable &&
@@ -244,7 +264,9 @@ void Optimizer::step(const StepControl& control) {
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Slot*> ready;
     for (Slot& slot : groups_[i].slots) {
-      if (slot.has_gradient()) ready.push_back(&slot);
+      if (!slot.has_gradient()) continue;
+      require_same_place(slot);
+      ready.push_back(&slot);
     }
     if (!ready.empty()) update(i, ready, control);
   }

@@ -86,6 +86,8 @@ class Optimizer : public amp::Steppable {
   // The f32 tensor that an update of `parameter` changes: its master weight, or itself; of these
   // the part that this process updates. A copy if master weights are split.
   Tensor master_of(const Tensor& parameter);
+  // The elements of `parameter`, in its type, that this process updates.
+  Tensor own_elements(const Tensor& parameter) { return slot_of(parameter).own_elements(); }
   // Writes the master weight of `parameter`: of `whole`, which is shaped as the parameter, the part
   // that this process updates. If the two share bits, all of the parameter is written, too, so that
   // it is the same in every process. For weights that are known more exactly than in the
@@ -107,6 +109,8 @@ class Optimizer : public amp::Steppable {
   void refuse_stochastic_rounding() const;
   // Fails if the parameter is on a GPU, for an option without a kernel there.
   void refuse_gpu(const Tensor& parameter, std::string_view option) const;
+  // Fails if an option is changed that needs state which the group does not have.
+  void require_kept(std::string_view option, bool is_kept) const;
   void require_moments(DType found, std::initializer_list<DType> known) const;
   const MasterOptions& options() const { return options_; }
   const StepCounts& counts() const { return counts_; }
@@ -143,6 +147,7 @@ class Optimizer : public amp::Steppable {
   // The slot of a parameter, or a failure.
   Slot& slot_of(const Tensor& parameter);
   Slot new_slot(const Tensor& parameter, size_t index) const;
+  void require_same_place(const Slot& slot) const;
   // The part of parameter `index` by MasterOptions::parts, or a failure.
   Part checked_part(size_t index, const Tensor& parameter) const;
   void check_state(const StateDict& state);

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace binade::optim {
 
-ReduceOnPlateau::ReduceOnPlateau(Optimizer& optimizer, const PlateauOptions& options)
-    : optimizer_(optimizer),
+ReduceOnPlateau::ReduceOnPlateau(Rates optimizer, const PlateauOptions& options)
+    : rates_(std::move(optimizer)),
       options_(options),
       best_(options.better == PlateauOptions::Better::smaller ? INFINITY : -INFINITY) {
   if (!(options.factor > 0 && options.factor < 1)) {
@@ -38,10 +39,10 @@ void ReduceOnPlateau::step(double metric) {
     bad_ = 0;
   }
   if (bad_ <= options_.patience) return;
-  for (size_t group = 0; group < optimizer_.group_count(); ++group) {
-    const double old = optimizer_.lr(group),
+  for (size_t group = 0; group < rates_.count(); ++group) {
+    const double old = rates_.get(group),
                  reduced = std::max(old * options_.factor, options_.min_lr);
-    if (old - reduced > options_.eps) optimizer_.set_group_lr(group, reduced);
+    if (old - reduced > options_.eps) rates_.set(group, reduced);
   }
   cooling_ = options_.cooldown;
   bad_ = 0;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "binade/optim/optimizer.h"
+#include "binade/optim/rates.h"
 
 namespace binade::optim {
 
@@ -25,7 +26,7 @@ struct PlateauOptions {
 // PyTorch's ReduceLROnPlateau.
 class ReduceOnPlateau {
  public:
-  explicit ReduceOnPlateau(Optimizer& optimizer, const PlateauOptions& options = {});
+  explicit ReduceOnPlateau(Rates optimizer, const PlateauOptions& options = {});
 
   // After each evaluation.
   void step(double metric);
@@ -38,7 +39,7 @@ class ReduceOnPlateau {
  private:
   bool is_better(double metric) const;
 
-  Optimizer& optimizer_;
+  Rates rates_;
   PlateauOptions options_;
   double best_;
   int64_t bad_ = 0, cooling_ = 0;

@@ -18,15 +18,29 @@ RMSprop::RMSprop(const std::vector<Tensor>& parameters, const RmspropOptions& op
 
 RMSprop::RMSprop(const std::vector<RmspropGroup>& groups)
     : Optimizer(Kind::rmsprop, master_options_of(Kind::rmsprop, groups)) {
-  for (const RmspropGroup& group : groups) {
-    require(name(), {{.argument = "alpha", .value = group.options.alpha, .high = 1},
-                     {.argument = "eps", .value = group.options.eps},
-                     {.argument = "weight_decay", .value = group.options.weight_decay},
-                     {.argument = "momentum", .value = group.options.momentum}});
-    group_options_.push_back(group.options);
-    has_momentum_.push_back(group.options.momentum != 0);
-    add_group(group.parameters, group.options.lr);
-  }
+  for (const RmspropGroup& group : groups) add_param_group(group);
+}
+
+void RMSprop::add_param_group(const RmspropGroup& group) {
+  check_options(group.options);
+  group_options_.push_back(group.options);
+  has_momentum_.push_back(group.options.momentum != 0);
+  add_group(group.parameters, group.options.lr);
+}
+
+void RMSprop::set_group_options(size_t group, const RmspropOptions& options) {
+  check_options(options);
+  set_group_lr(group, options.lr);
+  if (options.momentum != 0) require_kept("momentum", has_momentum_[group]);
+  if (options.centered) require_kept("centered", group_options_[group].centered);
+  group_options_[group] = options;
+}
+
+void RMSprop::check_options(const RmspropOptions& options) const {
+  require(name(), {{.argument = "alpha", .value = options.alpha, .high = 1},
+                   {.argument = "eps", .value = options.eps},
+                   {.argument = "weight_decay", .value = options.weight_decay},
+                   {.argument = "momentum", .value = options.momentum}});
 }
 
 bool RMSprop::keeps(size_t group, std::string_view entry) const {

@@ -26,6 +26,12 @@ class RMSprop : public Optimizer {
  public:
   explicit RMSprop(const std::vector<Tensor>& parameters, const RmspropOptions& options = {});
   explicit RMSprop(const std::vector<RmspropGroup>& groups);
+  // Adds parameters with options of their own. The learning rate is set as in the constructor.
+  void add_param_group(const RmspropGroup& group);
+  const RmspropOptions& group_options(size_t group) const { return group_options_.at(group); }
+  // Changes the options of a group, with its learning rate, from the next step on. Options that
+  // decide what the optimizer keeps cannot change.
+  void set_group_options(size_t group, const RmspropOptions& options);
 
   // Only of groups that were created with momentum. At 0 their momentum buffers rest, as in
   // PyTorch, and are used again once it is above.
@@ -36,6 +42,8 @@ class RMSprop : public Optimizer {
   bool keeps(size_t group, std::string_view entry) const override;
 
  private:
+  void check_options(const RmspropOptions& options) const;
+
   std::vector<RmspropOptions> group_options_;
   std::vector<bool> has_momentum_;  // by group, from its creation on
 };

@@ -42,12 +42,21 @@ SGD::SGD(const std::vector<Tensor>& parameters, const SgdOptions& options)
 
 SGD::SGD(const std::vector<SgdGroup>& groups)
     : Optimizer(Kind::sgd, master_options_of(Kind::sgd, groups)) {
-  for (const SgdGroup& group : groups) {
-    check(group.options);
-    group_options_.push_back(group.options);
-    has_momentum_.push_back(group.options.momentum != 0);
-    add_group(group.parameters, group.options.lr);
-  }
+  for (const SgdGroup& group : groups) add_param_group(group);
+}
+
+void SGD::add_param_group(const SgdGroup& group) {
+  check(group.options);
+  group_options_.push_back(group.options);
+  has_momentum_.push_back(group.options.momentum != 0);
+  add_group(group.parameters, group.options.lr);
+}
+
+void SGD::set_group_options(size_t group, const SgdOptions& options) {
+  check(options);
+  set_group_lr(group, options.lr);
+  if (options.momentum != 0) require_kept("momentum", has_momentum_[group]);
+  group_options_[group] = options;
 }
 
 void SGD::set_momentum(double momentum) {

@@ -25,6 +25,12 @@ class SGD : public Optimizer {
  public:
   explicit SGD(const std::vector<Tensor>& parameters, const SgdOptions& options = {});
   explicit SGD(const std::vector<SgdGroup>& groups);
+  // Adds parameters with options of their own. The learning rate is set as in the constructor.
+  void add_param_group(const SgdGroup& group);
+  const SgdOptions& group_options(size_t group) const { return group_options_.at(group); }
+  // Changes the options of a group, with its learning rate, from the next step on. Options that
+  // decide what the optimizer keeps cannot change.
+  void set_group_options(size_t group, const SgdOptions& options);
 
   // Only of groups that were created with momentum. At 0 their momentum buffers rest, as in
   // PyTorch, and are used again once it is above.

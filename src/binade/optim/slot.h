@@ -17,6 +17,8 @@ int64_t state_elements(std::string_view entry, int64_t count);
 // A parameter of an optimizer with the state that its updates keep.
 struct Slot {
   Tensor parameter;
+  DType dtype = DType::f32;  // the parameter's type and device when its state was made
+  Device device;
   Part part;               // of its elements; all, unless processes share the update
   bool is_shared = false;  // master weight and state have the part's elements, [count]
   Tensor gradient;         // of the part; undefined: the parameter's own

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "binade/ops/composed.h"
+#include "binade/ops/create/categorical.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/norm/softmax.h"
+#include "binade/torch/options.h"
+
+// torch::nn::functional. Options that Binade's ops lack are refused, not ignored.
+namespace binade::torch::nn::functional {
+
+Tensor relu(const Tensor& x, const ReLUFuncOptions& options = {});
+Tensor leaky_relu(const Tensor& x, const LeakyReLUFuncOptions& options = {});
+Tensor leaky_relu(const Tensor& x, double negative_slope);
+Tensor elu(const Tensor& x, const ELUFuncOptions& options = {});
+Tensor gelu(const Tensor& x, const GELUFuncOptions& options = {});
+Tensor hardtanh(const Tensor& x, const HardtanhFuncOptions& options = {});
+Tensor softmax(const Tensor& x, const SoftmaxFuncOptions& options);
+Tensor log_softmax(const Tensor& x, const LogSoftmaxFuncOptions& options);
+using binade::hardsigmoid;
+using binade::hardswish;
+using binade::logsigmoid;
+using binade::mish;
+using binade::one_hot;
+using binade::prelu;
+using binade::relu6;
+using binade::selu;
+using binade::sigmoid;
+using binade::silu;
+using binade::softplus;
+using binade::softsign;
+using binade::tanh;
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
+Tensor embedding(const Tensor& index, const Tensor& weight);
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Conv1dFuncOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Conv2dFuncOptions& options = {});
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Conv3dFuncOptions& options = {});
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight,
+                        const ConvTranspose1dFuncOptions& options = {});
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight,
+                        const ConvTranspose2dFuncOptions& options = {});
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight,
+                        const ConvTranspose3dFuncOptions& options = {});
+Tensor max_pool1d(const Tensor& x, const MaxPool1dFuncOptions& options);
+Tensor max_pool2d(const Tensor& x, const MaxPool2dFuncOptions& options);
+Tensor max_pool3d(const Tensor& x, const MaxPool3dFuncOptions& options);
+Tensor avg_pool1d(const Tensor& x, const AvgPool1dFuncOptions& options);
+Tensor avg_pool2d(const Tensor& x, const AvgPool2dFuncOptions& options);
+Tensor avg_pool3d(const Tensor& x, const AvgPool3dFuncOptions& options);
+Tensor adaptive_avg_pool1d(const Tensor& x, const AdaptiveAvgPool1dFuncOptions& options);
+Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveAvgPool2dFuncOptions& options);
+Tensor adaptive_max_pool2d(const Tensor& x, const AdaptiveMaxPool2dFuncOptions& options);
+Tensor interpolate(const Tensor& x, const InterpolateFuncOptions& options);
+Tensor pad(const Tensor& x, const PadFuncOptions& options);
+Tensor unfold(const Tensor& x, const UnfoldFuncOptions& options);
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleFuncOptions& options = {});
+
+Tensor dropout(const Tensor& x, const DropoutFuncOptions& options = {});
+// Whole channels [n, c, ...].
+Tensor dropout2d(const Tensor& x, const DropoutFuncOptions& options = {});
+Tensor layer_norm(const Tensor& x, const LayerNormFuncOptions& options);
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const BatchNormFuncOptions& options = {});
+Tensor group_norm(const Tensor& x, const GroupNormFuncOptions& options);
+Tensor normalize(const Tensor& x, const NormalizeFuncOptions& options = {});
+Tensor cosine_similarity(const Tensor& a, const Tensor& b,
+                         const CosineSimilarityFuncOptions& options = {});
+// The norm of a - b + eps along the last axis.
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2, double eps = 1e-6);
+
+// The classes are axis 1 of [n, classes, ...].
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyFuncOptions& options = {});
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
+                const NLLLossFuncOptions& options = {});
+Tensor mse_loss(const Tensor& x, const Tensor& target, const MSELossFuncOptions& options = {});
+Tensor l1_loss(const Tensor& x, const Tensor& target, const L1LossFuncOptions& options = {});
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target,
+                      const SmoothL1LossFuncOptions& options = {});
+Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossFuncOptions& options = {});
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target,
+                            const BinaryCrossEntropyFuncOptions& options = {});
+Tensor binary_cross_entropy_with_logits(
+    const Tensor& logits, const Tensor& target,
+    const BinaryCrossEntropyWithLogitsFuncOptions& options = {});
+Tensor kl_div(const Tensor& x, const Tensor& target, const KLDivFuncOptions& options = {});
+Tensor soft_margin_loss(const Tensor& x, const Tensor& y, const LossOptions& options = {});
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginLossFuncOptions& options = {});
+
+}  // namespace binade::torch::nn::functional
