@@ -5,12 +5,13 @@
 
 #include "binade/base/json.h"
 #include "binade/io/file.h"
+#include "support/paths.h"
 
 namespace binade::test {
 
 // Reads a golden JSON file.
 inline json::Document golden_json(const std::string& name) {
-  const std::string path = std::string(BINADE_GOLDEN_DIR) + "/" + name;
+  const std::string path = test::golden_dir() + "/" + name;
   return json::parse(io::read_text(path, "golden", int64_t{1} << 26), {"golden", path, 0});
 }
 

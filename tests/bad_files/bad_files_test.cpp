@@ -12,8 +12,10 @@
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
 #include "binade/train/checkpoint.h"
+#include "binade/train/hash/reproduction.h"
 #include "cli/command.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 #include "train/small_run.h"
 
 // Opens the bad files (made by make.py) through the library and the command line: one message that
@@ -26,7 +28,7 @@ using cli::quoted;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
-const fs::path bad_files = fs::path(BINADE_SOURCE_DIR) / "tests/bad_files";
+const fs::path bad_files = test::source_dir() / "tests/bad_files";
 constexpr int64_t vocab = 100, batch_ids = 17;  // of the token files
 
 struct Case {
@@ -112,6 +114,24 @@ TEST(BadFiles, ThereAreEnough) {
   EXPECT_EQ(cli::run_shell(quoted(BINADE_EXECUTABLE) + " " + ModelFolder().generate()).status, 0);
 }
 
+// A file is a model with its tokenizer.
+TEST(BadFiles, Gguf) {
+  const TemporaryFolder folder;
+  const fs::path target = folder.path() / "model.gguf";
+  const auto open = [](const fs::path& file) {
+    return refusal([&] {
+      const auto model = io::load_pretrained(file);
+      data::tokenizer_of(file, model->config().vocab);
+    });
+  };
+  for (const Case& bad : cases("gguf")) {
+    expect_message(open(bad.file), bad.file.string(), bad);
+    put_copy(bad.file, target);
+    expect_refused("generate " + quoted(target.string()) + " --tokens 1", folder.path(),
+                   target.string(), bad);
+  }
+}
+
 TEST(BadFiles, Safetensors) {
   const ModelFolder model;
   const fs::path target = model.path() / "model.safetensors";
@@ -169,6 +189,17 @@ TEST(BadFiles, Configurations) {
     expect_refused("train " + quoted(bad.file.string()) + " --quiet --out " +
                        quoted((folder / "run").string()),
                    folder.path(), name, bad);
+    EXPECT_FALSE(fs::exists(folder / "run")) << bad.file;
+  }
+}
+
+TEST(BadFiles, Reproductions) {
+  const TemporaryFolder folder;
+  for (const Case& bad : cases("reproduction")) {
+    expect_message(refusal([&] { train::read_reproduction(bad.file); }), bad.file.string(), bad);
+    expect_refused(
+        "reproduce " + quoted(bad.file.string()) + " --out " + quoted((folder / "run").string()),
+        folder.path(), bad.file.string(), bad);
     EXPECT_FALSE(fs::exists(folder / "run")) << bad.file;
   }
 }

@@ -8,6 +8,7 @@
 
 #include "binade/formats/number.h"
 #include "formats/reference.h"
+#include "support/paths.h"
 
 // Compares with ml_dtypes and NumPy; tests/golden/formats.py describes the file.
 
@@ -18,8 +19,8 @@ using formats::testing::from_bits;
 using formats::testing::to_bits;
 
 std::ifstream open_golden() {
-  std::ifstream file(BINADE_GOLDEN_DIR "/formats.txt");
-  EXPECT_TRUE(file) << "missing " BINADE_GOLDEN_DIR "/formats.txt";
+  std::ifstream file(test::golden_dir() + "/formats.txt");
+  EXPECT_TRUE(file) << "missing " << test::golden_dir() << "/formats.txt";
   return file;
 }
 

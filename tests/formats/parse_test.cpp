@@ -13,6 +13,7 @@
 #include "binade/formats/codes.h"
 #include "formats/reference.h"
 #include "support/error_of.h"
+#include "support/paths.h"
 
 namespace binade::formats {
 namespace {
@@ -314,7 +315,7 @@ TEST(ParseFormat, OthersAreRefused) {
 }
 
 TEST(ParseFormat, AgreesWithMlDtypes) {
-  std::ifstream file(BINADE_GOLDEN_DIR "/formats_by_bits.txt");
+  std::ifstream file(test::golden_dir() + "/formats_by_bits.txt");
   std::set<std::string> names;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include "support/paths.h"
 
 namespace binade::testing {
 
@@ -45,7 +46,7 @@ inline std::string content_of(const std::filesystem::path& path) {
 }
 
 inline std::filesystem::path golden(std::string_view name) {
-  return std::filesystem::path(BINADE_GOLDEN_DIR) / name;
+  return std::filesystem::path(test::golden_dir()) / name;
 }
 
 }  // namespace binade::testing

@@ -5,6 +5,7 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/data/sentencepiece.h"
+#include "binade/data/tokenizer_json/from_gguf.h"
 #include "binade/data/tokenizer_json/tokenizer_json.h"
 
 namespace binade::data {
@@ -38,6 +39,7 @@ class Bytes final : public Tokenizer {
 std::unique_ptr<const Tokenizer> open_file(const fs::path& path) {
   if (path.filename() == "vocab.json") return open_vocab_and_merges(path);
   if (path.extension() == ".json") return open_tokenizer_json(path);
+  if (io::gguf::is_gguf(path)) return open_gguf_tokenizer(path);
   return open_sentencepiece(path);
 }
 
@@ -136,6 +138,8 @@ const char* tokenizer_file(std::string_view model) {
 }
 
 std::optional<fs::path> find_tokenizer(const fs::path& folder) {
+  if (io::gguf::is_gguf(folder))
+    return has_tokenizer(io::gguf::File(folder)) ? std::optional(folder) : std::nullopt;
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
     std::error_code ignored;  // opening it reports what is wrong
     if (fs::exists(folder / name, ignored)) return folder / name;

@@ -81,11 +81,11 @@ int token_width(const Tokenizer& tokenizer);
 const char* tokenizer_file(std::string_view model);
 
 // The tokenizer's file in a folder: tokenizer.json, tokenizer.model or vocab.json (with a
-// merges.txt beside it), in this order.
+// merges.txt beside it), in this order. Of a GGUF file, the file itself if it has one.
 std::optional<std::filesystem::path> find_tokenizer(const std::filesystem::path& folder);
 
 // byte_tokenizer, or the path of a tokenizer.json, a vocab.json with a merges.txt beside it, a
-// SentencePiece model, or a folder with one of them.
+// SentencePiece model, a GGUF file, or a folder with one of the first three.
 std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& name);
 
 // The tokenizer of a model's folder, or bytes if there is none and the model has the vocabulary of

@@ -4,7 +4,9 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
+#include "binade/io/compressed_tensors.h"
 #include "binade/io/folder.h"
+#include "binade/io/gguf/file.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
@@ -41,9 +43,10 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
 
 void check_source(const fs::path& from) {
   std::error_code error;
-  if (fs::is_directory(from, error)) return;
+  if (fs::is_directory(from, error) || (gguf::is_gguf(from) && fs::exists(from, error))) return;
   fail(converter, {.argument = from.string(),
-                   .expected = "a folder with config.json and model.safetensors or its shards",
+                   .expected = "a folder with config.json and model.safetensors or its shards, or "
+                               "a GGUF file",
                    .found = fs::exists(from, error) ? "a file" : "nothing there"});
 }
 
@@ -93,6 +96,21 @@ void copy_tokenizer(const fs::path& from, const Path& to) {
   }
 }
 
+// `tensors` are those of compressed_weights(), made before the model got its type.
+void save_compressed(nn::LanguageModel& model, StateDict tensors,
+                     const WeightFormatOptions& weights, const Path& folder) {
+  StateDict others = to_huggingface(model);
+  const DType dtype = others.begin()->second.dtype();
+  for (auto& [name, tensor] : others) {
+    const auto found = tensors.find(name);
+    // Codes may have the name of what they stand for.
+    if (found != tensors.end() && found->second.dtype() != DType::e4m3) found->second = tensor;
+  }
+  folder.make_folder(converter);
+  save_safetensors(folder / "model.safetensors", tensors);
+  write_compressed_config(folder / "config.json", model, weights, dtype);
+}
+
 }  // namespace
 
 Converted convert_pretrained(const fs::path& from, const fs::path& to,
@@ -100,12 +118,23 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   check_target(from, to, options.force);
   check_source(from);
   const DType dtype = options.dtype.value_or(stored_type(from));
-  // An adapter is merged in f32 and rounded once.
-  const auto model = load_pretrained(from, {Device::cpu(), is_adapter(from) ? DType::f32 : dtype});
+  const bool compresses = !options.weights.format.empty();
+  // An adapter is merged in f32 and rounded once; codes are made from f32.
+  const bool is_wide = compresses || is_adapter(from);
+  const auto model = load_pretrained(from, {Device::cpu(), is_wide ? DType::f32 : dtype});
+  StateDict compressed;
+  if (compresses) {
+    require_finite(*model, DType::f32, from);
+    compressed = compressed_weights(*model, options.weights);
+  }
   model->to(dtype);
   require_finite(*model, dtype, from);
   AtomicFolder folder(to, converter);
-  save_pretrained(*model, folder.path());
+  if (compresses) {
+    save_compressed(*model, std::move(compressed), options.weights, folder.path());
+  } else {
+    save_pretrained(*model, folder.path());
+  }
   CompanionFiles companions = read_companions(from, converter);
   // PEFT's folders may leave these to the base.
   if (is_adapter(from)) {

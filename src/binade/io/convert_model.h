@@ -3,12 +3,16 @@
 #include <functional>
 
 #include "binade/io/huggingface.h"
+#include "binade/io/weight_formats.h"
 
 namespace binade::io {
 
 struct ConvertOptions {
   std::optional<DType> dtype;  // of the weights; none: as they are stored
   bool force = false;          // replace an existing model
+  // Linear layers in a format of few bits, in the layout of the compressed-tensors package. Codes
+  // are made from the stored weights in f32; `dtype` is that of the other tensors.
+  WeightFormatOptions weights = {};
   // Adds files to the new folder before it is put in place.
   std::function<void(const std::filesystem::path& folder)> complete = {};
 };

@@ -8,6 +8,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
+#include "binade/io/gguf/model.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/io/huggingface_parts.h"
 #include "binade/io/lora.h"
@@ -237,6 +238,14 @@ std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& 
     load_weights(*model, directory);
     return model;
   }
+  if (gguf::is_gguf(directory)) {
+    const gguf::File file(directory);
+    gguf::check_weights(config, file, gguf::Positions::exact);
+    const nn::init::SkipInit unset;
+    auto model = std::make_unique<nn::LanguageModel>(config, placement);
+    gguf::load_weights(*model, file, gguf::Positions::exact);
+    return model;
+  }
   const TensorStore store = open_weights(directory);
   const Incoming given = incoming(store);
   // Compares file and configuration on the meta device, before any memory is allocated.
@@ -253,12 +262,16 @@ void load_weights(nn::LanguageModel& model, const std::filesystem::path& directo
     merge_adapter(model, directory);
     return;
   }
+  if (gguf::is_gguf(directory))
+    return gguf::load_weights(model, gguf::File(directory), gguf::Positions::at_least);
   const TensorStore store = open_weights(directory);
   copy_in(model, incoming(store), Positions::at_least);
 }
 
 void check_weights(const nn::LanguageModelConfig& config, const std::filesystem::path& directory) {
   if (is_adapter(directory)) return check_weights(config, adapter_base(directory));
+  if (gguf::is_gguf(directory))
+    return gguf::check_weights(config, gguf::File(directory), gguf::Positions::at_least);
   const TensorStore store = open_weights(directory);
   const nn::LanguageModel model(config, {Device::meta(), DType::f32});
   match(parameters_of(model), config, incoming(store), Positions::at_least);
@@ -266,6 +279,7 @@ void check_weights(const nn::LanguageModelConfig& config, const std::filesystem:
 
 DType stored_type(const std::filesystem::path& directory) {
   if (is_adapter(directory)) return stored_type(adapter_base(directory));
+  if (gguf::is_gguf(directory)) return gguf::stored_type(gguf::File(directory));
   const TensorStore store = open_weights(directory);
   std::optional<DType> type;
   for (const auto& [name, entry] : store.entries()) {

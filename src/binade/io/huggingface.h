@@ -15,9 +15,9 @@ StateDict to_huggingface(const nn::LanguageModel& model);
 // misshapen tensor; the model is unchanged then.
 void load_huggingface(nn::LanguageModel& model, const StateDict& weights);
 
-// config.json of a supported family. Settings that no weight depends on (dropout, recompute,
-// the residual stream's type, the seed) keep their defaults. Variants that Binade does not support
-// are refused.
+// config.json of a supported family, or the keys of a GGUF file (gguf/model.h). Settings that no
+// weight depends on (dropout, recompute, the residual stream's type, the seed) keep their defaults.
+// Variants that Binade does not support are refused.
 nn::LanguageModelConfig read_config(const Path& path);
 // read_config() from the text of the file; error messages call it `name`.
 nn::LanguageModelConfig parse_config(std::string_view text, const std::string& name);
@@ -29,7 +29,8 @@ void write_config(const Path& path, const nn::LanguageModelConfig& config,
 // A directory with config.json and model.safetensors (or, for reading, its shards). Each file is
 // replaced atomically.
 void save_pretrained(const nn::LanguageModel& model, const Path& directory);
-// From a folder with an adapter (lora.h): its base with the adapter merged into the weights.
+// From a folder with an adapter (lora.h): its base with the adapter merged into the weights. Here
+// and below, a GGUF file may stand for a folder.
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement = {});
 // Copies the weights of a directory into a model of the same sizes. A GPT-2 with a shorter context

@@ -8,6 +8,7 @@
 #include "binade/base/json.h"
 #include "binade/io/families/config_values.h"
 #include "binade/io/families/rope_config.h"
+#include "binade/io/gguf/model.h"
 #include "binade/io/huggingface.h"
 
 namespace binade::io {
@@ -329,6 +330,7 @@ const Family& family_of(const LanguageModelConfig& config) {
 }
 
 LanguageModelConfig read_config(const Path& path) {
+  if (gguf::is_gguf(path.plain())) return gguf::read_config(gguf::File(path));
   return parse_config(read_text(path, config_reader, max_bytes), path.string());
 }
 
@@ -352,11 +354,17 @@ std::string config_json(const LanguageModelConfig& config) {
 }
 
 void write_config(const Path& path, const LanguageModelConfig& config, DType dtype) {
+  write_config_and(path, config, dtype, [](json::Writer&) {});
+}
+
+void write_config_and(const Path& path, const LanguageModelConfig& config, DType dtype,
+                      FunctionRef<void(json::Writer& out)> write) {
   json::Writer out(2);
   out.begin_object();
   write_all(out, config);
   // The second is the name in transformers 4.
   out.key("dtype").value(torch_name(dtype)).key("torch_dtype").value(torch_name(dtype));
+  write(out);
   out.end_object();
   AtomicFile file(path, config_reader);
   file.append(out.text());

@@ -40,6 +40,7 @@ std::vector<Part> parts_of(const nn::LanguageModelConfig& config, const StateDic
   const auto add = [&](const TensorFact& fact, const std::string& layer, const std::string& block) {
     for (const char* suffix : {".weight", ".bias"}) {
       Part part = part_of(fact, config);
+      part.kind = fact.rows;
       part.file_name = fmt::format("{}{}{}{}", family.prefix, layer, fact.file, suffix);
       part.parameter = fmt::format("{}{}{}", block, fact.parameter, suffix);
       part.transposed &= suffix == std::string_view(".weight");

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/nn/language_model.h"
+#include "binade/io/families/family.h"
 
 // How the tensors of a Hugging Face file map to Binade's parameters. Not part of the public
 // interface.
@@ -19,6 +19,7 @@ struct Part {
   int64_t rows = 0;
   bool transposed = false;
   int64_t heads = 0;
+  Rows kind = Rows::all;
 };
 
 // The parts of a model with these parameters, the embedding first.

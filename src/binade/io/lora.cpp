@@ -1,4 +1,5 @@
 #include "binade/io/lora.h"
+#include "binade/io/gguf/file.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/io/huggingface_parts.h"
+#include "binade/io/linear_targets.h"
 #include "binade/io/safetensors.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -29,52 +31,16 @@ constexpr const char* weights_name = "adapter_model.safetensors";
 constexpr std::string_view peft_prefix = "base_model.model.";  // of PEFT's names
 constexpr int64_t max_adapter_config = 1 << 20;
 
-std::string without_suffix(const std::string& name, std::string_view suffix) {
-  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
+std::string a_name(const LinearTarget& target) {
+  return fmt::format("{}{}.lora_A.weight", peft_prefix, target.module);
 }
-
-// A linear layer of a Hugging Face model: all of one of Binade's, or some of its channels.
-struct Target {
-  Part part;           // of its weight
-  std::string module;  // Hugging Face's name
-  std::string path;    // of Binade's module
-
-  // "q_proj".
-  std::string name() const { return module.substr(module.rfind('.') + 1); }
-  std::string a_name() const { return fmt::format("{}{}.lora_A.weight", peft_prefix, module); }
-  std::string b_name() const { return fmt::format("{}{}.lora_B.weight", peft_prefix, module); }
-};
-
-std::vector<Target> targets_of(const nn::LanguageModel& model) {
-  std::vector<Target> targets;
-  for (const Part& part : parts_of(model.config(), parameters_of(model))) {
-    const bool linear =
-        part.parameter.ends_with(".qkv.weight") || part.parameter.ends_with(".out.weight") ||
-        part.parameter.ends_with(".up.weight") || part.parameter.ends_with(".down.weight");
-    if (linear)
-      targets.push_back({part, without_suffix(part.file_name, ".weight"),
-                         without_suffix(part.parameter, ".weight")});
-  }
-  return targets;
-}
-
-std::map<std::string, nn::Linear*> linears_of(nn::LanguageModel& model) {
-  std::map<std::string, nn::Linear*> linears;
-  for (const auto& [path, module] : model.named_modules()) {
-    if (auto* linear = dynamic_cast<nn::Linear*>(module)) linears[path] = linear;
-  }
-  return linears;
-}
-
-bool names(std::string_view target, std::string_view module) {
-  if (target == all_linear || target == module) return true;
-  if (target.find_first_of("*?") != std::string_view::npos) return matches_glob(target, module);
-  return module.ends_with("." + std::string(target));
+std::string b_name(const LinearTarget& target) {
+  return fmt::format("{}{}.lora_B.weight", peft_prefix, target.module);
 }
 
 // An adapter of a model with the part of a file that it is.
 struct Adapted {
-  Target target;
+  LinearTarget target;
   nn::LoraAdapter* adapter;
 
   // b as the file has it: its rows are those of the weight, possibly head by head.
@@ -87,19 +53,20 @@ struct Adapted {
 std::vector<Adapted> adapters_of(nn::LanguageModel& model) {
   const auto linears = linears_of(model);
   std::vector<Adapted> result;
-  for (Target& target : targets_of(model)) {
+  for (LinearTarget& target : linear_targets(model)) {
     nn::LoraAdapter* adapter = linears.at(target.path)->find_adapter(target.name());
     if (adapter != nullptr) result.push_back({std::move(target), adapter});
   }
   return result;
 }
 
-void check_targets(const std::vector<Target>& known, const LoraOptions& options) {
+void check_targets(const std::vector<LinearTarget>& known, const LoraOptions& options) {
   std::set<std::string> short_names;
-  for (const Target& one : known) short_names.insert(one.name());
+  for (const LinearTarget& one : known) short_names.insert(one.name());
   for (const std::string& target : options.targets) {
-    const bool found = std::any_of(known.begin(), known.end(),
-                                   [&](const Target& one) { return names(target, one.module); });
+    const bool found = std::any_of(known.begin(), known.end(), [&](const LinearTarget& one) {
+      return names_module(target, one.module);
+    });
     if (!found)
       fail(adapter_reader,
            {.argument = "targets",
@@ -116,8 +83,8 @@ std::vector<std::string> target_names(nn::LanguageModel& model) {
     short_names.insert(one.target.name());
     whole_names.insert(one.target.module);
   }
-  const std::vector<Target> known = targets_of(model);
-  const bool unique = std::all_of(known.begin(), known.end(), [&](const Target& one) {
+  const std::vector<LinearTarget> known = linear_targets(model);
+  const bool unique = std::all_of(known.begin(), known.end(), [&](const LinearTarget& one) {
     return whole_names.contains(one.module) || !short_names.contains(one.name());
   });
   const auto& chosen = unique ? short_names : whole_names;
@@ -133,7 +100,7 @@ struct Scaling {
   double of(const std::string& module, int64_t rank) const {
     double chosen = alpha;
     for (const auto& [name, value] : alphas) {
-      if (names(name, module)) chosen = value;
+      if (names_module(name, module)) chosen = value;
     }
     const auto r = static_cast<double>(rank);
     return chosen / (by_root ? std::sqrt(r) : r);
@@ -231,13 +198,14 @@ void check_tensors(const std::map<std::string, Shape>& expected, const StateDict
 }  // namespace
 
 void add_adapters(nn::LanguageModel& model, const LoraOptions& options) {
-  const std::vector<Target> known = targets_of(model);
+  const std::vector<LinearTarget> known = linear_targets(model);
   check_targets(known, options);
   const auto linears = linears_of(model);
   for (auto& [name, parameter] : model.named_parameters()) parameter.set_requires_grad(false);
-  for (const Target& target : known) {
-    const bool chosen = std::any_of(options.targets.begin(), options.targets.end(),
-                                    [&](const auto& one) { return names(one, target.module); });
+  for (const LinearTarget& target : known) {
+    const bool chosen =
+        std::any_of(options.targets.begin(), options.targets.end(),
+                    [&](const auto& one) { return names_module(one, target.module); });
     if (!chosen) continue;
     nn::Linear& linear = *linears.at(target.path);
     linear.add_adapter(target.name(),
@@ -254,8 +222,8 @@ StateDict adapter_tensors(nn::LanguageModel& model) {
   const NoGrad no_grad;
   StateDict tensors;
   for (const Adapted& one : adapters_of(model)) {
-    tensors[one.target.a_name()] = clone(one.adapter->a.detach());
-    tensors[one.target.b_name()] = clone(reshape(one.file_b(), one.adapter->b.shape()));
+    tensors[a_name(one.target)] = clone(one.adapter->a.detach());
+    tensors[b_name(one.target)] = clone(reshape(one.file_b(), one.adapter->b.shape()));
   }
   return tensors;
 }
@@ -264,15 +232,15 @@ void load_adapter_tensors(nn::LanguageModel& model, const StateDict& tensors) {
   const std::vector<Adapted> adapters = adapters_of(model);
   std::map<std::string, Shape> expected;
   for (const Adapted& one : adapters) {
-    expected[one.target.a_name()] = one.adapter->a.shape();
-    expected[one.target.b_name()] = one.adapter->b.shape();
+    expected[a_name(one.target)] = one.adapter->a.shape();
+    expected[b_name(one.target)] = one.adapter->b.shape();
   }
   check_tensors(expected, tensors, "adapter");
   const NoGrad no_grad;
   for (const Adapted& one : adapters) {
-    copy_(one.adapter->a.detach(), tensors.at(one.target.a_name()));
+    copy_(one.adapter->a.detach(), tensors.at(a_name(one.target)));
     const Tensor b = one.file_b();
-    copy_(b, reshape(tensors.at(one.target.b_name()), b.shape()));
+    copy_(b, reshape(tensors.at(b_name(one.target)), b.shape()));
   }
 }
 
@@ -324,15 +292,15 @@ void merge_adapter(nn::LanguageModel& model, const fs::path& folder) {
   const AdapterFile file = read_file(folder);
   const StateDict tensors = load_safetensors(folder / weights_name),
                   parameters = parameters_of(model);
-  std::vector<Target> adapted;
+  std::vector<LinearTarget> adapted;
   std::map<std::string, Shape> expected;
-  for (Target& target : targets_of(model)) {
-    const auto a = tensors.find(target.a_name());
+  for (LinearTarget& target : linear_targets(model)) {
+    const auto a = tensors.find(a_name(target));
     if (a == tensors.end() || a->second.rank() != 2) continue;
     Shape weight = file_shape(parameters, target.part);
     if (target.part.transposed) std::swap(weight[0], weight[1]);
-    expected[target.a_name()] = {a->second.size(0), weight[1]};
-    expected[target.b_name()] = {weight[0], a->second.size(0)};
+    expected[a_name(target)] = {a->second.size(0), weight[1]};
+    expected[b_name(target)] = {weight[0], a->second.size(0)};
     adapted.push_back(std::move(target));
   }
   check_tensors(expected, tensors, (folder / weights_name).string());
@@ -341,8 +309,8 @@ void merge_adapter(nn::LanguageModel& model, const fs::path& folder) {
   const auto loaded = [&](const std::string& name) {
     return cast(to(tensors.at(name), model.head_weight().device()), DType::f32);
   };
-  for (const Target& target : adapted) {
-    const Tensor a = loaded(target.a_name()), b = loaded(target.b_name());
+  for (const LinearTarget& target : adapted) {
+    const Tensor a = loaded(a_name(target)), b = loaded(b_name(target));
     const Tensor weight = view_of(parameters, target.part);
     Tensor update = matmul(b, a) * file.scaling.of(target.module, a.size(0));
     if (target.part.transposed) update = transpose(update, 0, 1);
@@ -352,9 +320,10 @@ void merge_adapter(nn::LanguageModel& model, const fs::path& folder) {
 }
 
 fs::path config_file(const fs::path& folder) {
+  if (gguf::is_gguf(folder)) return folder;
   std::error_code error;
   const bool own = fs::exists(folder / "config.json", error) || !is_adapter(folder);
-  return (own ? folder : adapter_base(folder)) / "config.json";
+  return own ? folder / "config.json" : config_file(adapter_base(folder));
 }
 
 }  // namespace binade::io

@@ -51,7 +51,8 @@ std::filesystem::path adapter_base(const std::filesystem::path& folder);
 // Adds the updates of a folder's adapter to the weights of the model it adapts, in f32.
 void merge_adapter(nn::LanguageModel& model, const std::filesystem::path& folder);
 
-// The config.json of a model's folder; of an adapter without one, that of its base.
+// The config.json of a model's folder, or a GGUF file itself; of an adapter without one, that of
+// its base.
 std::filesystem::path config_file(const std::filesystem::path& folder);
 
 }  // namespace binade::io

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int64_t max_manifest = 1 << 20;
 constexpr const char* manifest_name = "manifest.json";
 constexpr const char* state_name = "trainer.safetensors";
-constexpr std::array fact_names = {"run", "data", "arithmetic", "binade", "base"};
+constexpr std::array fact_names = {"run", "data", "arithmetic", "binade", "base", "hash", "link"};
 constexpr std::array other_names = {"format", "version", "step", "files", "checksum"};
 
 // A name from a file must not lead out of the folder, nor send control codes to a terminal.

@@ -16,7 +16,7 @@ struct Manifest {
     std::string hash;
   };
   int64_t step = 0;
-  std::map<std::string, std::string> facts;  // "run", "data", ...: train/origin.h
+  std::map<std::string, std::string> facts;  // "run", "data", ...: train/run/origin.h
   std::map<std::string, File> files;
 };
 

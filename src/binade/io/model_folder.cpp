@@ -8,6 +8,7 @@
 
 #include "binade/base/error.h"
 #include "binade/io/file.h"
+#include "binade/io/gguf/companions.h"
 #include "binade/io/manifest.h"
 
 namespace binade::io {
@@ -114,7 +115,8 @@ std::vector<Checkpoint> list_step_folders(const Path& folder) {
 }
 
 ModelChoice choose_model(const fs::path& given, std::string_view caller) {
-  if (std::error_code error; fs::is_directory(given, error) && has_checkpoints(given, caller)) {
+  std::error_code error;
+  if (fs::is_directory(given, error) && has_checkpoints(given, caller)) {
     ModelChoice choice = newest_intact(given, caller);
     if (has_model(given))
       choice.notes.push_back(
@@ -123,13 +125,14 @@ ModelChoice choose_model(const fs::path& given, std::string_view caller) {
                       given.string(), choice.folder.string()));
     return choice;
   }
+  if (gguf::is_gguf(given) && fs::exists(given, error)) return {given};
   if (has_model(given)) {
     if (is_checkpoint(given)) verify_model(given, caller);
     return {given};
   }
-  std::error_code error;
   fail(caller, {.argument = given.string(),
-                .expected = "a model's folder, a checkpoint or the folder of a run with one",
+                .expected = "a model's folder, a GGUF file, a checkpoint or the folder of a run "
+                            "with one",
                 .found = fs::exists(given, error) ? "none of them" : "nothing there"});
 }
 
@@ -158,6 +161,7 @@ bool is_companion(std::string_view name) {
 }
 
 CompanionFiles read_companions(const Path& folder, std::string_view caller) {
+  if (gguf::is_gguf(folder.plain())) return gguf::companions_of(gguf::File(folder));
   CompanionFiles files;
   for (const char* name : companion_names) {
     if ((folder / name).exists()) files[name] = read_text(folder / name, caller, max_companion);

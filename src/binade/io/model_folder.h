@@ -30,9 +30,9 @@ struct ModelChoice {
   std::vector<std::string> notes = {};  // what was passed over, and why; for the user
 };
 // The folder of the model that a path on the command line stands for: of a run, its newest
-// checkpoint that matches its manifest; else itself, if it holds a config.json or an
-// adapter_config.json (and matches its manifest, if it is a checkpoint). Fails as `caller` if there
-// is neither, or if there are links among the run's checkpoints.
+// checkpoint that matches its manifest; else itself, if it is a GGUF file, or holds a config.json
+// or an adapter_config.json (and matches its manifest, if it is a checkpoint). Fails as `caller` if
+// there is neither, or if there are links among the run's checkpoints.
 ModelChoice choose_model(const std::filesystem::path& given, std::string_view caller);
 // The folder that choose_model() chooses, without its notes.
 std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
@@ -43,7 +43,7 @@ void check_not_a_run(const std::filesystem::path& target, std::string_view calle
 
 // Files beside a model that say how its tokenizer and text generation are set up
 // (tokenizer_config.json, chat_template.jinja, generation_config.json, ...): contents by name. They
-// travel unchanged with a model.
+// travel unchanged with a model. Those of a GGUF file are made of its keys.
 using CompanionFiles = std::map<std::string, std::string>;
 
 bool is_companion(std::string_view name);

@@ -10,6 +10,7 @@
 #include "binade/amp/recipe/state.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
+#include "binade/nn/rounded_weight.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/common.h"
 #include "binade/ops/create/copy.h"
@@ -281,8 +282,31 @@ bool LanguageModel::attends_documents(DType dtype) {
   });
 }
 
+void LanguageModel::set_head_format(const formats::WeightFormat* format) {
+  if (format != nullptr && !head_.defined())
+    fail("LanguageModel", {.argument = "weight format of the head",
+                           .expected = "a head with a weight of its own",
+                           .found = "one that the token embedding shares"});
+  if (format != nullptr && config_.width % format->group_columns != 0)
+    fail("LanguageModel", {.argument = "weight format " + std::string(format->name),
+                           .expected = "a head whose inputs are a multiple of " +
+                                       std::to_string(format->group_columns),
+                           .found = std::to_string(config_.width)});
+  rounded_head_ = format == nullptr
+                      ? nullptr
+                      : std::make_shared<RoundedWeight>(*format, std::vector<WeightPart>());
+}
+
+const formats::WeightFormat* LanguageModel::head_format() const {
+  return rounded_head_ == nullptr ? nullptr : &rounded_head_->format();
+}
+
+Tensor LanguageModel::computed_head() const {
+  return rounded_head_ == nullptr ? head_weight() : (*rounded_head_)(head_);
+}
+
 Tensor LanguageModel::head_logits(const Tensor& features) const {
-  const Tensor logits = linear(features, head_weight());
+  const Tensor logits = linear(features, computed_head());
   const double cap = config_.logit_softcap;
   return cap == 0 ? logits : tanh(logits * (1 / cap)) * cap;
 }
@@ -336,7 +360,7 @@ Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
   const auto scope = enter();
   const Tensor x = features(tokens, {}, documents);
   if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);
-  return linear_cross_entropy(x, head_weight(), targets, options, loss_chunk_);
+  return linear_cross_entropy(x, computed_head(), targets, options, loss_chunk_);
 }
 
 GPT::GPT(const GPTConfig& config, Device device, DType dtype)

@@ -121,6 +121,10 @@ class LanguageModel : public Module {
 
   const LanguageModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
+  // Linear::set_weight_format() for the head. Fails if the token embedding shares its weight.
+  void set_head_format(const formats::WeightFormat* format);
+  // Its format, or null.
+  const formats::WeightFormat* head_format() const;
   void set_activations(const Activations& activations) { config_.activations = activations; }
   // Rows of logits that loss() computes at a time. 0, the default: as many as suit the device, see
   // logits_rows().
@@ -143,6 +147,8 @@ class LanguageModel : public Module {
   // The normalized output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens, Caches caches = {}, const PackedDocuments& documents = {});
   Tensor head_logits(const Tensor& features) const;
+  // The head's weight to compute with.
+  Tensor computed_head() const;
   // The table that a layer uses: sliding layers may have their own.
   Rope& rope_of(int64_t layer);
   // The positions' embeddings, for tokens [batch, tokens] after those in the caches.
@@ -159,6 +165,7 @@ class LanguageModel : public Module {
   std::vector<std::unique_ptr<TransformerBlock>> blocks_;
   std::unique_ptr<RowNorm> norm_;
   Tensor head_;
+  std::shared_ptr<RoundedWeight> rounded_head_;  // null: computes with the weight itself
   Rope rope_, local_rope_;
   BlockHooks hooks_;
 };

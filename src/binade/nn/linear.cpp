@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/amp/autocast.h"
 #include "binade/amp/recipe/state.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
+#include "binade/nn/rounded_weight.h"
 #include "binade/ops/common.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/index/index.h"
+#include "binade/ops/matmul/matmul.h"
 #include "binade/ops/quantized/linear.h"
 #include "binade/ops/shape/shape.h"
 
@@ -63,10 +68,50 @@ std::optional<QuantizedLayer> Linear::fused_consumer() const {
   return layer;
 }
 
+void Linear::set_weight_format(const formats::WeightFormat* format, std::vector<WeightPart> parts) {
+  if (format != nullptr && weight.size(1) % format->group_columns != 0)
+    fail("Linear",
+         {.argument = "weight format " + std::string(format->name),
+          .expected = "inputs that are a multiple of " + std::to_string(format->group_columns),
+          .found = describe(weight)});
+  rounded_ =
+      format == nullptr ? nullptr : std::make_shared<RoundedWeight>(*format, std::move(parts));
+}
+
+const formats::WeightFormat* Linear::weight_format() const {
+  return rounded_ == nullptr ? nullptr : &rounded_->format();
+}
+
+Tensor Linear::merged_weight() const {
+  const NoGrad no_grad;
+  const amp::Autocast off(amp::disabled_autocast());
+  const Tensor merged = clone(cast(weight.detach(), DType::f32));
+  for (const auto& [name, adapter] : adapters_) {
+    const LoraConfig& config = adapter->config();
+    const Tensor rows = slice(merged, 0, config.begin, config.begin + config.rows);
+    copy_(rows, rows + matmul(adapter->b.detach(), adapter->a.detach()) * config.scale);
+  }
+  return merged;
+}
+
+Tensor Linear::computed_weight() {
+  if (rounded_ == nullptr) return weight;
+  if (adapters_.empty()) return (*rounded_)(weight);
+  std::vector<Tensor> sources = {weight};
+  for (const auto& [name, adapter] : adapters_)
+    sources.insert(sources.end(), {adapter->a, adapter->b});
+  return straight_through(rounded_->values(sources, [this] { return merged_weight(); }), weight);
+}
+
 Tensor Linear::base(const Tensor& x, Activation activated_by) {
-  if (const amp::Recipe* recipe = amp::current_recipe())
-    return quantized_linear(x, quantized(*recipe, activated_by));
-  return linear(x, weight, bias, activated_by);
+  const amp::Recipe* recipe = amp::current_recipe();
+  if (recipe == nullptr) return linear(x, computed_weight(), bias, activated_by);
+  if (rounded_ != nullptr)
+    fail("Linear",
+         {.argument = "recipe " + recipe->name,
+          .expected = "none beside the weight format " + std::string(rounded_->format().name),
+          .found = "one"});
+  return quantized_linear(x, quantized(*recipe, activated_by));
 }
 
 Tensor Linear::forward(const Tensor& x) {
@@ -78,7 +123,14 @@ std::pair<Tensor, Tensor> Linear::with_swiglu(const Tensor& x) {
   if (has_hooks() || has_adapters() || activation != Activation::none) return {(*this)(x), {}};
   const auto scope = enter();
   if (amp::current_recipe() != nullptr) return {forward(x), {}};
-  return linear_with_swiglu(x, weight, bias);
+  return linear_with_swiglu(x, computed_weight(), bias);
+}
+
+Tensor Linear::addition_of(LoraAdapter& adapter, const Tensor& x, DType dtype) const {
+  if (rounded_ == nullptr) return cast(adapter(x), dtype);
+  // y has the adapter in its weight, and so has y's gradient for x. Zeros give the adapter its own.
+  const Tensor addition = adapter(x.detach());
+  return cast(addition - addition.detach(), dtype);
 }
 
 Tensor Linear::adapted(const Tensor& y, const Tensor& x) {
@@ -92,7 +144,7 @@ Tensor Linear::adapted(const Tensor& y, const Tensor& x) {
     const int64_t begin = adapter->config().begin, rows = adapter->config().rows;
     keep_until(begin);
     const Tensor part = rows == y.size(-1) ? y : slice(y, -1, begin, begin + rows);
-    parts.push_back(part + cast((*adapter)(x), y.dtype()));
+    parts.push_back(part + addition_of(*adapter, x, y.dtype()));
     end = begin + rows;
   }
   keep_until(y.size(-1));

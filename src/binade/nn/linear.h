@@ -9,15 +9,18 @@
 #include "binade/nn/lora.h"
 #include "binade/nn/module.h"
 #include "binade/ops/matmul/linear.h"
+#include "binade/ops/quantized/round_weight.h"
 
 namespace binade {
 struct QuantizedLayer;
-}
+}  // namespace binade
 namespace binade::amp {
 struct Recipe;
 }
 
 namespace binade::nn {
+
+class RoundedWeight;
 
 struct LinearConfig {
   int64_t in = 0;
@@ -45,6 +48,14 @@ class Linear : public Layer {
   LoraAdapter* find_adapter(const std::string& name) const;
   bool has_adapters() const { return !adapters_.empty(); }
 
+  // Quantization-aware training: from now on the layer computes with the values that a file of this
+  // format holds for its weight, merged with its adapters, each part by itself (round_weight()).
+  // The weight and the adapters get their gradients as if nothing were rounded; weight and adapters
+  // stay f32. Null ends it. No recipe runs beside it, and adapters have no dropout.
+  void set_weight_format(const formats::WeightFormat* format, std::vector<WeightPart> parts = {});
+  // The format, or null.
+  const formats::WeightFormat* weight_format() const;
+
   // (*this)(x), and swiglu of it if one kernel computes both; see linear_with_swiglu.
   std::pair<Tensor, Tensor> with_swiglu(const Tensor& x);
 
@@ -68,9 +79,16 @@ class Linear : public Layer {
   Tensor base(const Tensor& x, Activation activated_by);
   // y, the layer's output before the activation, with the adapters' additions.
   Tensor adapted(const Tensor& y, const Tensor& x);
+  // What an adapter adds to y. Zeros that lead to its gradients if the weight has it already.
+  Tensor addition_of(LoraAdapter& adapter, const Tensor& x, DType dtype) const;
+  // The weight to compute with.
+  Tensor computed_weight();
+  // The weight with the adapters' updates, in f32.
+  Tensor merged_weight() const;
 
   bool feeds_swiglu_;
   std::shared_ptr<amp::LayerScales> scales_;
+  std::shared_ptr<RoundedWeight> rounded_;  // null: computes with the weight itself
   std::vector<std::pair<std::string, std::unique_ptr<LoraAdapter>>> adapters_;  // by channel
 };
 

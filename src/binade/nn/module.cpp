@@ -19,13 +19,26 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-void replace_parameter(Tensor& parameter, const Tensor& value) {
-  const bool requires_grad = parameter.requires_grad();
-  parameter = value.detach();
-  parameter.set_requires_grad(requires_grad);
+// Gives all handles to a tensor of a module other values.
+void replace(const Tensor& tensor, const Tensor& values) {
+  if (!values.same_as(tensor)) tensor.set_data(values.detach());
 }
 
 }  // namespace
+
+const Tensor* NamedTensors::find(const std::string& key) const {
+  for (const NamedTensor& one : *this) {
+    if (one.first == key) return &one.second;
+  }
+  return nullptr;
+}
+
+const Tensor& NamedTensors::operator[](const std::string& key) const {
+  if (const Tensor* found = find(key)) return *found;
+  std::string known;
+  for (const NamedTensor& one : *this) known += (known.empty() ? "" : ", ") + one.first;
+  fail("NamedTensors", {.argument = "key", .expected = known, .found = key});
+}
 
 template <class M, class F>
 void Module::visit(M& module, const std::string& prefix, F&& f) {
@@ -33,8 +46,8 @@ void Module::visit(M& module, const std::string& prefix, F&& f) {
   for (const auto& [name, child] : module.children_) visit<M>(*child, joined(prefix, name), f);
 }
 
-std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
-  std::vector<std::pair<std::string, Tensor>> result;
+NamedTensors Module::named_parameters() const {
+  NamedTensors result;
   visit(*this, "", [&](const std::string& prefix, const Module& module) {
     for (const auto& [name, tensor] : module.parameters_) {
       if (tensor->defined()) result.emplace_back(joined(prefix, name), *tensor);
@@ -43,8 +56,8 @@ std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
   return result;
 }
 
-std::vector<std::pair<std::string, Tensor>> Module::named_buffers() const {
-  std::vector<std::pair<std::string, Tensor>> result;
+NamedTensors Module::named_buffers() const {
+  NamedTensors result;
   visit(*this, "", [&](const std::string& prefix, const Module& module) {
     for (const auto& [name, tensor] : module.buffers_) {
       if (tensor->defined()) result.emplace_back(joined(prefix, name), *tensor);
@@ -66,6 +79,24 @@ std::vector<Tensor> Module::parameters() const {
   return result;
 }
 
+std::vector<Tensor> Module::buffers() const {
+  std::vector<Tensor> result;
+  for (const auto& [name, buffer] : named_buffers()) result.push_back(buffer);
+  return result;
+}
+
+std::vector<Module*> Module::children() const {
+  std::vector<Module*> result;
+  for (const auto& [name, child] : children_) result.push_back(child);
+  return result;
+}
+
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> result;
+  for (const auto& [name, module] : named_modules()) result.push_back(module);
+  return result;
+}
+
 int64_t Module::parameter_count() const {
   int64_t count = 0;
   for (const Tensor& parameter : parameters()) count += parameter.numel();
@@ -78,12 +109,13 @@ void Module::train(bool training) {
 
 void Module::to(Device device) {
   const memory::CategoryGuard category(memory::Category::parameters);
+  const NoGrad no_grad;
   for (const auto& [path, module] : named_modules()) {
     for (const auto& [name, tensor] : module->parameters_) {
-      if (tensor->defined()) replace_parameter(*tensor, binade::to(*tensor, device));
+      if (tensor->defined()) replace(*tensor, binade::to(*tensor, device));
     }
     for (const auto& [name, tensor] : module->buffers_) {
-      if (tensor->defined()) *tensor = binade::to(*tensor, device);
+      if (tensor->defined()) replace(*tensor, binade::to(*tensor, device));
     }
   }
 }
@@ -98,9 +130,14 @@ void Module::to(DType dtype) {
   const NoGrad no_grad;
   for (const auto& [path, module] : named_modules()) {
     for (const auto& [name, tensor] : module->parameters_) {
-      if (tensor->defined()) replace_parameter(*tensor, cast(*tensor, dtype));
+      if (tensor->defined()) replace(*tensor, cast(*tensor, dtype));
     }
   }
+}
+
+void Module::to(Device device, DType dtype) {
+  to(device);
+  to(dtype);
 }
 
 void Module::zero_grad() {
@@ -233,6 +270,27 @@ void Module::add_buffer(std::string name, Tensor& buffer) {
 void Module::add_child(std::string name, Module& child) {
   child.name_ = name;
   children_.emplace_back(std::move(name), &child);
+}
+
+Tensor Module::register_parameter(std::string name, Tensor parameter, bool requires_grad) {
+  Tensor& kept = registered_.emplace_back(std::move(parameter));
+  if (kept.defined()) kept.set_requires_grad(requires_grad);
+  parameters_.emplace_back(std::move(name), &kept);
+  return kept;
+}
+
+Tensor Module::register_buffer(std::string name, Tensor buffer) {
+  Tensor& kept = registered_.emplace_back(std::move(buffer));
+  add_buffer(std::move(name), kept);
+  return kept;
+}
+
+void Module::add_owned_child(std::string name, std::shared_ptr<Module> child) {
+  if (child == nullptr) {
+    fail("register_module", {.argument = name, .expected = "a module", .found = "none"});
+  }
+  add_child(std::move(name), *child);
+  owned_.push_back(std::move(child));
 }
 
 }  // namespace binade::nn

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+#include <deque>
 #include <functional>
 #include <iosfwd>
 #include <map>
@@ -31,6 +33,30 @@ struct Placement {
   DType dtype = DType::f32;
 };
 
+// A tensor with its path; auto& [name, tensor], or key() and value() as in LibTorch.
+struct NamedTensor : std::pair<std::string, Tensor> {
+  using pair::pair;
+
+  const std::string& key() const { return first; }
+  Tensor& value() { return second; }
+  const Tensor& value() const { return second; }
+  const Tensor& operator*() const { return second; }
+  const Tensor* operator->() const { return &second; }
+};
+
+// Tensors in the order of registration, also by path.
+class NamedTensors : public std::vector<NamedTensor> {
+ public:
+  using vector::vector;
+  using vector::operator[];
+
+  bool contains(const std::string& key) const { return find(key) != nullptr; }
+  // Null if there is none; operator[] fails then.
+  const Tensor* find(const std::string& key) const;
+  const Tensor& operator[](const std::string& key) const;
+  operator std::vector<std::pair<std::string, Tensor>>() const { return {begin(), end()}; }
+};
+
 // Owns named parameters (leaves that require a gradient) and buffers, and refers to its named
 // children. Modules cannot be copied or moved, because parents and optimizers point to them.
 class Module {
@@ -41,20 +67,26 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   // Depth first, in the order of registration; names are paths like "h.0.attn.weight".
-  std::vector<std::pair<std::string, Tensor>> named_parameters() const;
-  std::vector<std::pair<std::string, Tensor>> named_buffers() const;
+  NamedTensors named_parameters() const;
+  NamedTensors named_buffers() const;
   std::vector<std::pair<std::string, Module*>> named_modules();
   std::vector<Tensor> parameters() const;
+  std::vector<Tensor> buffers() const;
+  // The modules that this one refers to, and these with all below them, itself first.
+  std::vector<Module*> children() const;
+  std::vector<Module*> modules();
   int64_t parameter_count() const;
 
   void train(bool training = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  bool is_training() const { return training_; }
 
-  // Moves parameters and buffers, or converts the parameters' type. Drops gradients; create the
-  // optimizer afterwards.
+  // Moves parameters and buffers, or converts the parameters' type. Drops gradients. All handles to
+  // a parameter follow; an optimizer that was made before refuses its next step.
   void to(Device device);
   void to(DType dtype);
+  void to(Device device, DType dtype);
   void zero_grad();
 
   // Parameters and buffers, shared with the module. Not const: histories of scales are flushed
@@ -69,6 +101,43 @@ class Module {
   virtual amp::LayerScales* layer_scales() { return nullptr; }
 
   const std::string& name() const { return name_; }
+  // LibTorch's registration: the module keeps what it is given and returns it, for a member that is
+  // another handle to it. A child is a std::shared_ptr<M>, or a holder of one that has ptr().
+  Tensor register_parameter(std::string name, Tensor parameter, bool requires_grad = true);
+  Tensor register_buffer(std::string name, Tensor buffer);
+  template <class M>
+  std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module) {
+    add_owned_child(name, module);
+    return module;
+  }
+  template <class Holder>
+  requires requires(const Holder& holder) { holder.ptr(); }
+  Holder register_module(const std::string& name, Holder holder) {
+    add_owned_child(name, holder.ptr());
+    return holder;
+  }
+  // A member of this module, or one that outlives it.
+  template <class M>
+  requires std::derived_from<M, Module> M& register_module(const std::string& name, M& module) {
+    add_child(name, module);
+    return module;
+  }
+
+  // Calls f on this module and all below it.
+  template <class F>
+  void apply(F&& f) {
+    for (Module* module : modules()) f(*module);
+  }
+  // This module as an M, or as what a holder M holds; null if it is another.
+  template <class M>
+  auto* as() {
+    if constexpr (requires { typename M::ContainedType; }) {
+      return dynamic_cast<typename M::ContainedType*>(this);
+    } else {
+      return dynamic_cast<M*>(this);
+    }
+  }
+
   // The class and its sizes, "Linear(64, 10)": a line of the tree that << prints. By default the
   // class alone.
   virtual std::string description() const;
@@ -78,6 +147,7 @@ class Module {
   void add_parameter(std::string name, Tensor& parameter);
   void add_buffer(std::string name, Tensor& buffer);
   void add_child(std::string name, Module& child);
+  void add_owned_child(std::string name, std::shared_ptr<Module> child);
 
   // For modules whose state is created at the first use: before_save makes it ready to be saved,
   // before_load creates it if `state` has entries under `prefix`.
@@ -100,6 +170,8 @@ class Module {
   std::vector<std::pair<std::string, Tensor*>> parameters_;
   std::vector<std::pair<std::string, Tensor*>> buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
+  std::deque<Tensor> registered_;  // by register_parameter() and register_buffer()
+  std::vector<std::shared_ptr<Module>> owned_;
 
   friend std::ostream& operator<<(std::ostream& out, const Module& module);
 };

@@ -10,6 +10,7 @@
 #include "binade/formats/codes.h"
 #include "binade/formats/parse.h"
 #include "binade/io/safetensors.h"
+#include "support/paths.h"
 #include "support/thread_count.h"
 #include "support/values.h"
 
@@ -23,7 +24,7 @@ using amp::Role;
 using amp::TensorRecipe;
 
 const io::SafetensorsFile& groups_golden() {
-  static const io::SafetensorsFile file(std::string(BINADE_GOLDEN_DIR) + "/recipes.safetensors");
+  static const io::SafetensorsFile file(test::golden_dir() + "/recipes.safetensors");
   return file;
 }
 

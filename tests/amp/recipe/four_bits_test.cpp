@@ -9,6 +9,7 @@
 #include "binade/amp/recipe/text.h"
 #include "binade/binade.h"
 #include "binade/io/safetensors.h"
+#include "support/paths.h"
 #include "support/thread_count.h"
 #include "support/values.h"
 
@@ -21,7 +22,7 @@ using amp::Role;
 using amp::TensorRecipe;
 
 const io::SafetensorsFile& fp4_golden() {
-  static const io::SafetensorsFile file(std::string(BINADE_GOLDEN_DIR) + "/fp4.safetensors");
+  static const io::SafetensorsFile file(test::golden_dir() + "/fp4.safetensors");
   return file;
 }
 

@@ -7,6 +7,7 @@
 #include "binade/backend/backend.h"
 #include "binade/binade.h"
 #include "binade/io/safetensors.h"
+#include "support/paths.h"
 
 namespace binade {
 namespace {
@@ -17,7 +18,7 @@ using amp::ScaleRule;
 using amp::TensorRecipe;
 
 const io::SafetensorsFile& golden() {
-  static const io::SafetensorsFile file(std::string(BINADE_GOLDEN_DIR) + "/fp8.safetensors");
+  static const io::SafetensorsFile file(test::golden_dir() + "/fp8.safetensors");
   return file;
 }
 

@@ -11,6 +11,7 @@
 #include "binade/nn/language_model.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/shape/shape.h"
+#include "support/paths.h"
 
 // Every file of recipes/: it names its source, is read, and trains.
 namespace binade {
@@ -24,8 +25,7 @@ std::string text_of(const std::filesystem::path& path) {
 
 TEST(RecipeFiles, AreReadAndRun) {
   std::set<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(BINADE_SOURCE_DIR) + "/recipes")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_dir() / "recipes")) {
     const std::filesystem::path path = entry.path();
     SCOPED_TRACE(path.filename());
     ASSERT_EQ(path.extension(), ".toml");

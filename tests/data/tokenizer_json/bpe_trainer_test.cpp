@@ -10,6 +10,7 @@
 #include "binade/io/file.h"
 #include "data/small_model.h"
 #include "support/error_of.h"
+#include "support/paths.h"
 
 namespace binade::data {
 namespace {
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 
 // tests/golden/tokenizer_json.py has the package learn from the same text.
 TEST(BpeTrainer, LearnsWhatThePackageLearns) {
-  const std::string path = std::string(BINADE_GOLDEN_DIR) + "/tokenizers/trained.json";
+  const std::string path = test::golden_dir() + "/tokenizers/trained.json";
   const json::Document golden = json::parse(io::read_text(path, "test", 1 << 24), {"test", path});
   const json::Value& root = golden.root();
   const ByteLevelBpe learned = train_byte_level_bpe(root.at("text").string(),

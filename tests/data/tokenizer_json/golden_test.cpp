@@ -11,6 +11,7 @@
 #include "binade/data/tokenizer_json/tokenizer_json.h"
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/file.h"
+#include "support/paths.h"
 
 // What the tokenizers package made of texts (tests/golden/tokenizer_json.py).
 namespace binade::data {
@@ -21,7 +22,7 @@ using json::Value;
 
 fs::path golden_folder() {
   const char* other = std::getenv("BINADE_TOKENIZER_CASES");
-  return other != nullptr ? fs::path(other) : fs::path(BINADE_GOLDEN_DIR) / "tokenizers";
+  return other != nullptr ? fs::path(other) : fs::path(test::golden_dir() + "/tokenizers");
 }
 
 std::vector<std::string> golden_names() {

@@ -4,9 +4,10 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/chat/chat_files.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/unicode.h"
-#include "binade/io/file.h"
+#include "binade/io/gguf/file.h"
 
 namespace binade::data {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* chat_reader = "chat";
-constexpr int64_t max_template_file = int64_t{64} << 20;
 // Llama 3.1's template writes this date unless it is given another; 3.2's would write today's,
 // which training must not depend on.
 constexpr const char* llama31_dates =
@@ -88,23 +88,6 @@ ChatTemplate mistral_of(std::string_view jinja, const SpecialTokens& tokens) {
   if (!has(jinja, "system") || has(jinja, "loop.last and system"))
     chat.system = SystemMessage::refused;
   return chat;
-}
-
-std::string special_token(const json::Value& root, const char* name) {
-  const json::Value* found = root.find(name);
-  if (found == nullptr || found->is_null()) return {};
-  return found->is_object() ? found->at("content").string() : found->string();
-}
-
-// The member chat_template: a text, or a list of templates for several uses, of which transformers
-// takes the one called "default".
-const json::Value* default_template(const json::Value& root) {
-  const json::Value* found = root.find("chat_template");
-  if (found == nullptr || !found->is_array()) return found;
-  for (const json::Value& one : found->array()) {
-    if (one.at("name").string() == "default") return &one.at("template");
-  }
-  return nullptr;
 }
 
 // Appends messages and remembers which bytes are answers.
@@ -282,28 +265,10 @@ ChatTemplate recognize_chat_template(std::string_view jinja, const SpecialTokens
 
 std::optional<ChatTemplate> read_chat_template(const fs::path& folder,
                                                std::optional<ChatFormat> format) {
-  const fs::path config = folder / "tokenizer_config.json", own = folder / "chat_template.jinja";
-  SpecialTokens tokens;
-  std::string jinja;
-  std::string source = own.string();
-  std::error_code ignored;  // reading reports what is wrong
-  if (fs::exists(config, ignored)) {
-    const std::string text = io::read_text(config, chat_reader, max_template_file);
-    const json::Document document = json::parse(text, {chat_reader, config.string()});
-    const json::Value& root = document.root();
-    tokens = {special_token(root, "bos_token"), special_token(root, "eos_token")};
-    if (const json::Value* found = default_template(root); found && found->is_string()) {
-      jinja = found->string();
-      source = config.string() + ", chat_template";
-    }
-  }
-  if (fs::exists(own, ignored)) {
-    jinja = io::read_text(own, chat_reader, max_template_file);
-    source = own.string();
-  }
-  if (format) return chat_template_of(*format, tokens);
-  if (jinja.empty()) return {};
-  return recognize_chat_template(jinja, tokens, source);
+  const ChatFiles files = read_chat_files(folder);
+  if (format) return chat_template_of(*format, files.tokens);
+  if (files.jinja.empty()) return {};
+  return recognize_chat_template(files.jinja, files.tokens, files.source);
 }
 
 std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer,
@@ -312,7 +277,8 @@ std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer,
     return format ? std::optional(chat_template_of(*format, {})) : std::nullopt;
   std::error_code ignored;
   const fs::path path = tokenizer;
-  return read_chat_template(fs::is_directory(path, ignored) ? path : path.parent_path(), format);
+  const bool is_model = fs::is_directory(path, ignored) || io::gguf::is_gguf(path);
+  return read_chat_template(is_model ? path : path.parent_path(), format);
 }
 
 RenderedChat render(const ChatTemplate& chat, std::span<const Message> given,

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "binade/base/json.h"
-#include "binade/data/sentencepiece_model.h"
 #include "binade/data/tokenizer_json/unicode.h"
+#include "binade/data/tokenizer_json/write.h"
 
 namespace binade::data {
 namespace {
@@ -135,12 +135,17 @@ std::optional<std::string> sentencepiece_tokenizer_json(std::string_view model,
                                                         const std::string& name) {
   const SentencePieceContents contents =
       read_sentencepiece_model(std::as_bytes(std::span(model)), name);
-  const auto has_type = [](Type type) { return [type](const auto& p) { return p.type == type; }; };
+  const auto is_unused = [](const auto& piece) { return piece.type == Type::unused; };
+  if (std::any_of(contents.pieces.begin(), contents.pieces.end(), is_unused)) return std::nullopt;
+  return sentencepiece_tokenizer_json(contents);
+}
+
+std::optional<std::string> sentencepiece_tokenizer_json(const SentencePieceContents& contents,
+                                                        std::optional<int64_t> bos) {
   const auto& pieces = contents.pieces;
-  const auto unknown = std::find_if(pieces.begin(), pieces.end(), has_type(Type::unknown));
-  if (contents.suffix_space || unknown == pieces.end() ||
-      std::any_of(pieces.begin(), pieces.end(), has_type(Type::unused)))
-    return std::nullopt;
+  const auto unknown = std::find_if(pieces.begin(), pieces.end(),
+                                    [](const auto& p) { return p.type == Type::unknown; });
+  if (contents.suffix_space || unknown == pieces.end()) return std::nullopt;
   const auto unknown_id = static_cast<size_t>(unknown - pieces.begin());
   Writer out;
   out.begin_object().key("version").value("1.0").key("truncation").value(nullptr);
@@ -148,7 +153,13 @@ std::optional<std::string> sentencepiece_tokenizer_json(std::string_view model,
   write_added_tokens(out, contents);
   out.key("normalizer");
   write_normalizer(out, contents);
-  out.key("pre_tokenizer").value(nullptr).key("post_processor").value(nullptr).key("decoder");
+  out.key("pre_tokenizer").value(nullptr).key("post_processor");
+  if (bos) {
+    write_bos_template(out, {pieces[static_cast<size_t>(*bos)].text, *bos});
+  } else {
+    out.value(nullptr);
+  }
+  out.key("decoder");
   write_decoder(out, contents);
   out.key("model");
   if (contents.is_unigram) {

@@ -4,6 +4,7 @@
 
 #include "binade/base/json.h"
 #include "binade/data/tokenizer.h"
+#include "binade/data/tokenizer_json/from_gguf.h"
 #include "binade/data/tokenizer_json/from_sentencepiece.h"
 #include "binade/data/tokenizer_json/write.h"
 #include "binade/io/file.h"
@@ -73,6 +74,11 @@ void add_huggingface_files(const fs::path& folder, int64_t vocab) {
   add_tokenizer_json(folder, vocab);
   const fs::path tokenizer = folder / "tokenizer.json", config = folder / "tokenizer_config.json";
   if (is_there(tokenizer) && !is_there(config)) write_file(config, tokenizer_config(tokenizer));
+}
+
+void add_tokenizer_of(const fs::path& gguf, const fs::path& folder) {
+  const io::gguf::File file(gguf);
+  if (has_tokenizer(file)) write_file(folder / "tokenizer.json", gguf_tokenizer_json(file));
 }
 
 }  // namespace binade::data

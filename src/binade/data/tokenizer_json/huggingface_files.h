@@ -10,4 +10,7 @@ namespace binade::data {
 // tokenizer, and a tokenizer_config.json beside a tokenizer.json. Existing files stay unchanged.
 void add_huggingface_files(const std::filesystem::path& folder, int64_t vocab);
 
+// Writes the tokenizer.json of a GGUF file's tokenizer into a folder, if the file has one.
+void add_tokenizer_of(const std::filesystem::path& gguf, const std::filesystem::path& folder);
+
 }  // namespace binade::data

@@ -25,13 +25,19 @@ void write_byte_level(Writer& out, bool use_regex) {
 }
 
 void write_pre_tokenizer(Writer& out, ByteLevelBpe::Words words) {
-  if (words != ByteLevelBpe::Words::llama3)
-    return write_byte_level(out, words == ByteLevelBpe::Words::gpt2);
+  using Words = ByteLevelBpe::Words;
+  if (words == Words::whole_text || words == Words::gpt2)
+    return write_byte_level(out, words == Words::gpt2);
   out.begin_object().key("type").value("Sequence").key("pretokenizers").begin_array();
-  out.begin_object().key("type").value("Split");
-  out.key("pattern").begin_object().key("Regex").value(llama3_pattern).end_object();
-  out.key("behavior").value("Isolated").key("invert").value(false).end_object();
-  write_byte_level(out, false);
+  if (words == Words::digits_gpt2) {
+    out.begin_object().key("type").value("Digits").key("individual_digits").value(true);
+    out.end_object();
+  } else {
+    out.begin_object().key("type").value("Split").key("pattern").begin_object().key("Regex");
+    out.value(words == Words::qwen2 ? qwen2_pattern : llama3_pattern).end_object();
+    out.key("behavior").value("Isolated").key("invert").value(false).end_object();
+  }
+  write_byte_level(out, words == Words::digits_gpt2);
   out.end_array().end_object();
 }
 
@@ -40,8 +46,8 @@ void write_model(Writer& out, const ByteLevelBpe& tokenizer) {
   for (const char* name :
        {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"})
     out.key(name).value(nullptr);
-  for (const char* name : {"fuse_unk", "byte_fallback", "ignore_merges"})
-    out.key(name).value(false);
+  for (const char* name : {"fuse_unk", "byte_fallback"}) out.key(name).value(false);
+  out.key("ignore_merges").value(tokenizer.ignore_merges);
   out.key("vocab").begin_object();
   for (size_t id = 0; id < tokenizer.tokens.size(); ++id) {
     if (!tokenizer.tokens[id].empty())
@@ -54,16 +60,48 @@ void write_model(Writer& out, const ByteLevelBpe& tokenizer) {
   out.end_array().end_object();
 }
 
+// A text, its beginning token first; `name` and `type_id` tell the texts of a pair apart.
+void write_text_with(Writer& out, const BeginningToken& token, const char* name, int type_id) {
+  out.begin_object().key("SpecialToken").begin_object().key("id").value(token.text);
+  out.key("type_id").value(type_id).end_object().end_object();
+  out.begin_object().key("Sequence").begin_object().key("id").value(name);
+  out.key("type_id").value(type_id).end_object().end_object();
+}
+
 }  // namespace
+
+void write_bos_template(Writer& out, const BeginningToken& token) {
+  out.begin_object().key("type").value("TemplateProcessing").key("single").begin_array();
+  write_text_with(out, token, "A", 0);
+  out.end_array().key("pair").begin_array();
+  write_text_with(out, token, "A", 0);
+  write_text_with(out, token, "B", 1);
+  out.end_array().key("special_tokens").begin_object().key(token.text).begin_object();
+  out.key("id").value(token.text).key("ids").begin_array().value(token.id).end_array();
+  out.key("tokens").begin_array().value(token.text).end_array();
+  out.end_object().end_object().end_object();
+}
 
 std::string write_tokenizer_json(const ByteLevelBpe& tokenizer) {
   Writer out;
   out.begin_object().key("version").value("1.0").key("truncation").value(nullptr);
   out.key("padding").value(nullptr).key("added_tokens");
   write_added_tokens(out, tokenizer.added_tokens);
-  out.key("normalizer").value(nullptr).key("pre_tokenizer");
+  out.key("normalizer");
+  if (tokenizer.nfc) {
+    out.begin_object().key("type").value("NFC").end_object();
+  } else {
+    out.value(nullptr);
+  }
+  out.key("pre_tokenizer");
   write_pre_tokenizer(out, tokenizer.words);
-  out.key("post_processor").value(nullptr).key("decoder");
+  out.key("post_processor");
+  if (tokenizer.begin) {
+    write_bos_template(out, *tokenizer.begin);
+  } else {
+    out.value(nullptr);
+  }
+  out.key("decoder");
   write_byte_level(out, false);
   out.key("model");
   write_model(out, tokenizer);
