@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "binade/backend/cpu/rows/activations-inl.h"
+#include "binade/backend/cpu/rows/dispatch_rows.h"
 #include "binade/backend/cpu/rows/vector_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -74,17 +75,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace binade::backend::cpu {
 
-HWY_EXPORT(rows_f32);
-HWY_EXPORT(rows_f64);
-
-template <>
-const ActivationRows<float>& activation_rows<float>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f32)();
-}
-template <>
-const ActivationRows<double>& activation_rows<double>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f64)();
-}
+BINADE_DISPATCH_ROWS(ActivationRows, activation_rows);
 
 }  // namespace binade::backend::cpu
 #endif

@@ -6,6 +6,7 @@
 
 #include <hwy/highway.h>
 
+#include "binade/backend/cpu/rows/dispatch_rows.h"
 #include "binade/backend/cpu/rows/vector_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -208,17 +209,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace binade::backend::cpu {
 
-HWY_EXPORT(rows_f32);
-HWY_EXPORT(rows_f64);
-
-template <>
-const NormRows<float>& norm_rows<float>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f32)();
-}
-template <>
-const NormRows<double>& norm_rows<double>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f64)();
-}
+BINADE_DISPATCH_ROWS(NormRows, norm_rows);
 
 }  // namespace binade::backend::cpu
 #endif

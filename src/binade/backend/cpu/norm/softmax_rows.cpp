@@ -6,6 +6,7 @@
 
 #include <hwy/highway.h>
 
+#include "binade/backend/cpu/rows/dispatch_rows.h"
 #include "binade/backend/cpu/rows/vector_math-inl.h"
 #include "binade/backend/cpu/rows/vector_rows-inl.h"
 
@@ -99,17 +100,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace binade::backend::cpu {
 
-HWY_EXPORT(rows_f32);
-HWY_EXPORT(rows_f64);
-
-template <>
-const SoftmaxRows<float>& softmax_rows<float>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f32)();
-}
-template <>
-const SoftmaxRows<double>& softmax_rows<double>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f64)();
-}
+BINADE_DISPATCH_ROWS(SoftmaxRows, softmax_rows);
 
 }  // namespace binade::backend::cpu
 #endif

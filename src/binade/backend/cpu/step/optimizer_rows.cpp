@@ -6,6 +6,7 @@
 
 #include <hwy/highway.h>
 
+#include "binade/backend/cpu/rows/dispatch_rows.h"
 #include "binade/backend/cpu/rows/vector_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -288,18 +289,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace binade::backend::cpu {
 
-HWY_EXPORT(rows_f32);
-HWY_EXPORT(rows_f64);
-HWY_EXPORT(sums);
+BINADE_DISPATCH_ROWS(OptimizerRows, optimizer_rows);
 
-template <>
-const OptimizerRows<float>& optimizer_rows<float>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f32)();
-}
-template <>
-const OptimizerRows<double>& optimizer_rows<double>() {
-  return *HWY_DYNAMIC_DISPATCH(rows_f64)();
-}
+HWY_EXPORT(sums);
 const GradientSums& gradient_sums() { return *HWY_DYNAMIC_DISPATCH(sums)(); }
 
 }  // namespace binade::backend::cpu

@@ -1,0 +1,80 @@
+#include "binade/lab/replay/replayer.h"
+
+#include "binade/autograd/grad_mode.h"
+#include "binade/base/error.h"
+#include "binade/ops/create/copy.h"
+#include "binade/train/checkpoint.h"
+
+namespace binade::lab {
+namespace {
+
+StateDict copies(const StateDict& state) {
+  const NoGrad no_grad;
+  StateDict result;
+  for (const auto& [name, tensor] : state) result[name] = clone(tensor.detach());
+  return result;
+}
+
+}  // namespace
+
+// As the run's first process began.
+void Replayer::start() {
+  trainer_ = std::make_unique<train::Trainer>(config_);
+  if (!config_.model.init_from.empty()) trainer_->init_from(config_.model.init_from);
+  if (!config_.lora.adapter.empty()) trainer_->load_adapter(config_.lora.adapter);
+  origin_ = 0;
+  if (const train::Link* link = run_.chain.at(0)) compare(link->state, "metrics.jsonl");
+}
+
+void Replayer::load(const io::Checkpoint& checkpoint) {
+  trainer_ = std::make_unique<train::Trainer>(config_);
+  if (config_.lora.rank > 0) trainer_->init_from(config_.model.init_from);
+  train::load_checkpoint(*trainer_, checkpoint.path);
+  origin_ = checkpoint.step;
+  compare(train::read_hash(checkpoint.path).state,
+          "checkpoints/" + checkpoint.path.filename().string());
+  if (const train::Link* link = run_.chain.at(origin_)) compare(link->state, "metrics.jsonl");
+}
+
+void Replayer::compare(const std::optional<train::StateHash>& expected, const std::string& record) {
+  if (!expected) return;
+  const std::string parts = train::differing_parts(trainer_->hash(), *expected);
+  if (parts.empty()) {
+    ++compared_;
+  } else if (!difference_) {
+    difference_ = {trainer_->steps(), parts, record};
+  }
+}
+
+void Replayer::go_to(int64_t step) {
+  const io::Checkpoint* const nearest = run_.checkpoint_before(step);
+  const int64_t saved = nearest != nullptr ? nearest->step : 0;
+  if (!trainer_ || trainer_->steps() > step || trainer_->steps() < saved)
+    nearest != nullptr ? load(*nearest) : start();
+  while (trainer_->steps() < step) this->step();
+}
+
+train::StepResult Replayer::step() {
+  const train::StepResult result = trainer_->step(tokens_);
+  if (const train::Link* link = run_.chain.at(result.step)) compare(link->state, "metrics.jsonl");
+  return result;
+}
+
+Replayer::State Replayer::save() {
+  State state{.weights = {}, .trainer = copies(trainer_->state_dict())};
+  for (const auto& [name, parameter] : trainer_->model().named_parameters())
+    state.weights[name] = parameter;
+  state.weights = copies(state.weights);
+  return state;
+}
+
+// By a new trainer: one that has taken steps keeps more than a state tells, such as which scales
+// are new.
+void Replayer::restore(const State& state) {
+  trainer_.reset();
+  trainer_ = std::make_unique<train::Trainer>(config_);
+  trainer_->model().load_state_dict(state.weights, false);
+  trainer_->load_state_dict(state.trainer);
+}
+
+}  // namespace binade::lab
