@@ -1,0 +1,12 @@
+#include "binade/ops/loss/log_probs.h"
+
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/loss/loss.h"
+
+namespace binade {
+
+Tensor token_log_probs(const Tensor& logits, const Tensor& tokens) {
+  return 0 - cross_entropy(logits, tokens, {.reduce = Reduce::none});  // 0 for certainty, not -0
+}
+
+}  // namespace binade
