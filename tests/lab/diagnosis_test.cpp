@@ -21,7 +21,7 @@ std::vector<Fault> all_faults() {
   for (const auto& group :
        {faults::forward_faults(), faults::backward_faults(), faults::mask_faults(),
         faults::divergence_faults(), faults::underflow_faults(), faults::state_faults(),
-        faults::graph_faults(), faults::everyday_faults()})
+        faults::graph_faults(), faults::everyday_faults(), faults::swallowed_faults()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }
@@ -54,6 +54,8 @@ std::string mistake(const Fault& fault, const std::optional<Diagnosis>& found) {
   if (found->verdict != fault.verdict) return "verdict " + std::string(name(found->verdict));
   if (f.tensor.find(fault.tensor) == std::string::npos) return "tensor " + f.tensor;
   if (f.scale != fault.scale) return "scale";
+  if ((found->evidence + found->advice).find(fault.says) == std::string::npos)
+    return "words: " + found->evidence + "; " + found->advice;
   return "";
 }
 
@@ -141,8 +143,9 @@ TEST(PlantedFaults, AreCuredByTheAdviceThatClaimsTo) {
   int cured = 0, claimed = 0, curable = 0;
   for (const Fault& fault : all_faults()) {
     const auto found = diagnose(input_of(fault, weight_of(fault)));
-    curable += fault.verdict == Verdict::range || fault.verdict == Verdict::underflow ||
-               fault.verdict == Verdict::loss_scale;
+    const bool is_own = fault.says == "the program itself";  // which no setting reaches
+    curable += !is_own && (fault.verdict == Verdict::range || fault.verdict == Verdict::underflow ||
+                           fault.verdict == Verdict::loss_scale);
     if (!found || !found->cure) continue;
     ++claimed;
     const bool works = cures(fault, *found->cure);

@@ -12,7 +12,8 @@
 #include "binade/data/tokens.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
-#include "binade/train/loop.h"
+#include "binade/train/config/cured.h"
+#include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
 #include "lab/planted_run.h"
 #include "train/small_run.h"
@@ -235,6 +236,65 @@ TEST(Doctor, CuresAnOverflowOfTwoLayers) {
     EXPECT_TRUE(std::isfinite(planted(with(config, *found.cure))->step(train::small_tokens()).loss))
         << to_text(found);
   }
+}
+
+// A weight whose products only some batches take out of f16's range: the cure must hold for those
+// that follow, too.
+TEST(Doctor, CuresTheStepsThatFollow) {
+  for (const char* weight : {"blocks.0.mlp.up.weight", "blocks.1.mlp.up.weight"}) {
+    const testing::TemporaryFolder folder;
+    train::Config config = train::small_config("fp16");
+    config.model.family = train::ModelFamily::llama;
+    config.train.steps = 50;
+    const auto planted = [weight](const train::Config& made_of) {
+      auto trainer = std::make_unique<train::Trainer>(made_of);
+      plant(*trainer, weight, 5, 3e5);
+      return trainer;
+    };
+    const auto trainer = planted(config);
+    Doctor doctor;
+    doctor.begin(*trainer, folder.path());
+    take_steps(*trainer, doctor, train::small_tokens(), 1);
+    ASSERT_EQ(doctor.diagnoses().size(), 1u);
+    const Diagnosis& found = doctor.diagnoses()[0];
+    ASSERT_TRUE(found.cure) << to_text(found);
+    EXPECT_EQ(found.cure->held, 9);
+    EXPECT_EQ(found.cure->batches, 9);
+    const auto cured = planted(with(config, *found.cure));
+    for (int i = 0; i < 50; ++i)
+      EXPECT_TRUE(std::isfinite(cured->step(train::small_tokens()).loss));
+    // Gradients behind such a weight grow, too: the scaler follows them down.
+    EXPECT_LT(cured->skipped(), 20) << to_text(found);
+  }
+}
+
+// The file is the first cure of the run; a resumed run that takes its step again finds it anew.
+TEST(Doctor, KeepsTheFirstCureAsSettings) {
+  const testing::TemporaryFolder folder;
+  const io::Path cure = folder.path() / "cure.toml";
+  train::Trainer trainer(train::small_config("fp16"));
+  plant(trainer, "blocks.1.mlp.up.weight", 5, 3e5);
+  {
+    Doctor doctor;
+    doctor.begin(trainer, folder.path());
+    EXPECT_FALSE(cure.exists());
+    std::vector<std::string> notes;
+    take_steps(trainer, doctor, train::small_tokens(), 3, &notes);
+    ASSERT_TRUE(doctor.diagnoses().size() == 1 && doctor.diagnoses()[0].cure);
+    const std::string text = testing::content_of(folder / "cure.toml");
+    EXPECT_THAT(text, ::testing::StartsWith("# doctor, step 1: finite on 9 of 9 batches"));
+    EXPECT_THAT(text, ::testing::EndsWith(doctor.diagnoses()[0].cure->toml()));
+    EXPECT_THAT(notes, ::testing::Contains(HasSubstr("train --cure ")));
+    EXPECT_EQ(train::resolve_cured({"", {{"device", "cpu"}}}, cure).precision.overrides,
+              with(train::small_config("fp16"), *doctor.diagnoses()[0].cure).precision.overrides);
+  }
+  Doctor later;
+  later.begin(trainer, folder.path());
+  EXPECT_TRUE(cure.exists());
+  train::Trainer earlier(train::small_config("fp16"));
+  Doctor again;
+  again.begin(earlier, folder.path());
+  EXPECT_FALSE(cure.exists());
 }
 
 // A scale so low that f16 has no gradients left: the run would do nothing, silently.

@@ -6,8 +6,8 @@
 
 #include "binade/lab/doctor.h"
 #include "binade/train/checkpoint.h"
-#include "binade/train/loop.h"
 #include "binade/train/memory/forecast.h"
+#include "binade/train/run/loop.h"
 #include "binade/train/trainer.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"

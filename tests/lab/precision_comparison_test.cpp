@@ -64,6 +64,8 @@ TEST(Compare, WithoutAScalerF16GradientsAreSmaller) {
       compare(small(folder), {.precisions = {"fp16", "fp16-noscale"}, .seeds = 2});
   EXPECT_GT(found.runs[0].scale, 1);
   EXPECT_EQ(found.runs[1].scale, 1);
+  EXPECT_GT(found.flushed_gradients(found.runs[1]), 0.01);
+  EXPECT_EQ(found.flushed_gradients(found.runs[0]), 0);
   EXPECT_GT(mean_exponent(found.runs[0].gradients), mean_exponent(found.runs[1].gradients) + 4);
 }
 
@@ -143,7 +145,7 @@ TEST(Compare, WritesATableAndAPage) {
   EXPECT_THAT(text, HasSubstr("between seeds (2 runs)"));
   EXPECT_THAT(page, HasSubstr("Training loss minus that of fp32"));
   EXPECT_THAT(page, HasSubstr("Fraction of values by exponent"));
-  for (const char* outside : {"http:", "https:", "<script", "url(", "nan"})
+  for (const char* outside : {"http:", "https:", "<script ", "src=", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }
 
@@ -177,11 +179,14 @@ Comparison made_comparison() {
 
 TEST(CompareReport, RowsAreTheRunsNumbers) {
   Comparison made = made_comparison();
+  made.runs[0].gradients.zeros = 0.2;
+  made.runs[1].gradients.zeros = 0.5;
   const auto rows = test::tables_of(compare_html(made)).at(0);
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0], (std::vector<std::string>{"precision", "loss", "difference", "tokens/s",
-                                               "peak", "parameters", "gradients", "optimizer",
-                                               "activations", "skipped", "scale"}));
+  EXPECT_EQ(rows[0],
+            (std::vector<std::string>{"precision", "loss", "difference", "flushed", "tokens/s",
+                                      "at equal loss", "peak", "parameters", "gradients",
+                                      "optimizer", "activations", "skipped", "scale"}));
   const auto bytes = [](memory::Category category) {
     return std::to_string(static_cast<int>(category) + 1) + ".0 kB";
   };
@@ -189,8 +194,8 @@ TEST(CompareReport, RowsAreTheRunsNumbers) {
   const std::vector<std::string> memory = {
       bytes(memory::Category::parameters), bytes(memory::Category::gradients),
       bytes(memory::Category::optimizer), bytes(memory::Category::activations)};
-  std::vector<std::string> bf16 = {"2.0000", "-", "12,346", "28 MB"};
-  std::vector<std::string> fp16 = {"2.2500", "+12.50% *", "12,346", "28 MB"};
+  std::vector<std::string> bf16 = {"2.0000", "-", "0.0%", "12,346", "-", "28 MB"};
+  std::vector<std::string> fp16 = {"2.2500", "+12.50% *", "37.5%", "12,346", "n/a", "28 MB"};
   for (auto* row : {&bf16, &fp16}) row->insert(row->end(), memory.begin(), memory.end());
   bf16.insert(bf16.end(), {"4", "-"});
   fp16.insert(fp16.end(), {"4", "512"});

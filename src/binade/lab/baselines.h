@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "binade/train/loop.h"
+#include "binade/train/run/loop.h"
 
 namespace binade::lab {
 

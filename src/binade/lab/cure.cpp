@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "binade/autograd/module_path.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/lab/examine.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/config/overrides.h"
 
 namespace binade::lab {
@@ -16,12 +20,12 @@ constexpr size_t max_exceptions = 12;
 // Whether the replay is finite; a replay that cannot run is not. Lowers cure.scale if that helps.
 bool is_finite(const DiagnosisInput& input, Cure& cure, std::optional<Finding>& found) {
   const Replay replay{.autocast_type = cure.autocast_type, .kept = cure.kept};
+  const double start = cure.autocast_type ? 1 : cure.scale.value_or(input.scale);
   try {
-    found = examine(input, replay, cure.autocast_type ? 1 : input.scale);
+    found = examine(input, replay, start);
     if (!found) return true;
-    if (found->direction == Direction::forward || input.scale <= 1 || cure.autocast_type)
-      return false;
-    const double scale = largest_scale(input, replay, input.scale);
+    if (found->direction == Direction::forward || start <= 1) return false;
+    const double scale = largest_scale(input, replay, start);
     if (scale <= 1) return false;
     cure.scale = scale;
     return true;
@@ -62,26 +66,106 @@ void shrink(const DiagnosisInput& input, Cure& cure) {
   }
 }
 
+// Adds exceptions for a finding, and for what fails next, until the replay is finite.
+bool add_exceptions(const DiagnosisInput& input, Cure& cure, std::optional<Finding> found) {
+  while (found && found->direction != Direction::optimizer && cure.kept.size() < max_exceptions) {
+    const auto next = next_exception(cure.kept, *found);
+    if (!next) return false;
+    cure.kept.push_back(*next);
+    if (is_finite(input, cure, found)) return true;
+  }
+  return false;
+}
+
+// Finds ops with f16 operands or results that are close to overflowing.
+class HeadroomFinder : public autograd::OpObserver {
+ public:
+  void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
+               std::span<const Tensor> outputs) override {
+    const KeptInF32 one{.module = autograd::module_path(), .op = op};
+    if (op != Op::custom && !contains(close, one) && (is_close(compute) || is_close(outputs)))
+      close.push_back(one);
+  }
+
+  void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
+
+  std::vector<KeptInF32> close;
+
+ private:
+  static bool is_close(std::span<const Tensor> tensors) {
+    // Activations of healthy layers are tens; those behind a giant weight grow as it learns.
+    constexpr double limit = 65504.0 / 64;
+    for (const Tensor& x : tensors) {
+      if (!x.defined() || x.dtype() != DType::f16) continue;
+      for (const double value : to_vector(x.detach())) {
+        if (std::abs(value) > limit) return true;
+      }
+    }
+    return false;
+  }
+};
+
+// Adds the ops that would overflow next, if the replay stays finite without them in f16.
+void add_headroom(const DiagnosisInput& input, Cure& cure) {
+  if (cure.kept.empty() || cure.autocast_type) return;
+  HeadroomFinder finder;
+  {
+    const autograd::OpObserverScope scope(&finder);
+    input.loss({.kept = cure.kept});
+  }
+  Cure wider = cure;
+  for (const KeptInF32& one : finder.close) {
+    if (!contains(wider.kept, one) && wider.kept.size() < max_exceptions) wider.kept.push_back(one);
+  }
+  std::optional<Finding> ignored;
+  if (wider.kept.size() > cure.kept.size() && is_finite(input, wider, ignored)) cure = wider;
+}
+
+// Adds what other batches need, and counts those that the result suits.
+void suit_other_batches(const DiagnosisInput& input, Cure& cure) {
+  if (!input.others.empty()) add_headroom(input, cure);
+  std::optional<Finding> found;
+  for (size_t i = 0; i < input.others.size(); ++i) {
+    const DiagnosisInput other = with_other_batch(input, i);
+    if (is_finite(other, cure, found) || !found) continue;
+    Cure wider = cure;
+    if (add_exceptions(other, wider, found)) cure = wider;
+  }
+  for (size_t i = 0; i < input.others.size(); ++i) {
+    ++cure.batches;
+    cure.held += is_finite(with_other_batch(input, i), cure, found) ? 1 : 0;
+  }
+}
+
 std::string module_argument(const std::string& module) {
   return module.empty() ? "" : ", " + json::in_quotes(module);
 }
 
 }  // namespace
 
+DiagnosisInput with_other_batch(const DiagnosisInput& input, size_t i) {
+  DiagnosisInput other = input;
+  other.loss = input.others[i];
+  return other;
+}
+
 std::optional<Cure> find_cure(const DiagnosisInput& input, const Finding& finding) {
   Cure cure{.quantized = input.quantized};
-  std::optional<Finding> found = finding;
-  while (found && found->direction != Direction::optimizer && cure.kept.size() < max_exceptions) {
-    const auto next = next_exception(cure.kept, *found);
-    if (!next) break;
-    cure.kept.push_back(*next);
-    if (!is_finite(input, cure, found)) continue;
+  std::optional<Finding> ignored;
+  if (add_exceptions(input, cure, finding)) {
     shrink(input, cure);
-    return cure;
+  } else {
+    cure = {.autocast_type = DType::bf16};
+    if (finding.dtype != DType::f16 || !is_finite(input, cure, ignored)) return {};
   }
-  Cure in_bf16{.autocast_type = DType::bf16};
-  if (finding.dtype == DType::f16 && is_finite(input, in_bf16, found)) return in_bf16;
-  return {};
+  suit_other_batches(input, cure);
+  return cure;
+}
+
+Cure scale_cure(const DiagnosisInput& input, double scale) {
+  Cure cure{.scale = scale};
+  suit_other_batches(input, cure);
+  return cure;
 }
 
 std::string Cure::toml() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/base/error.h"
@@ -13,6 +14,26 @@ namespace {
 // The module, or the op outside of modules.
 std::string location(const Finding& finding) {
   return finding.module.empty() ? "op " + finding.op : finding.module;
+}
+
+// Advice on a NaN that finite inputs gave, by ops of which that says why.
+std::string advice_on_nan(const Finding& f) {
+  if (!std::isnan(f.first.value) || f.direction != Direction::forward) return "";
+  if (f.op == "var" || f.op == "std")
+    return "one element has no variance: give it more, or set correction to 0";
+  if (f.op == "remainder") return "its divisor is 0: clamp it away from 0";
+  if (f.op == "div") return "0 / 0: if it divides by a count, make that at least 1";
+  if (f.op == "mean") return "the mean of no elements: skip it where nothing is selected";
+  if (f.op.ends_with("cross_entropy") || f.op.ends_with("_loss"))
+    return "no target counts, so the mean is 0 / 0: skip such batches, or check ignore_index and "
+           "weights";
+  return "";
+}
+
+// Whether the program defines the op.
+bool is_own(const Finding& f) {
+  const std::string_view steps[] = {"grad_norm", "scale", "backward"};  // of a replay
+  return !find_op(f.op) && std::find(std::begin(steps), std::end(steps), f.op) == std::end(steps);
 }
 
 std::string advice_on_op(const Finding& f) {
@@ -28,12 +49,17 @@ std::string advice_on_op(const Finding& f) {
       {" asin acos erfinv tan ", "clamp its input inside its domain"},
       {" batch_norm group_norm layer_norm rms_norm ", "raise its eps"},
   };
+  if (const std::string fitting = advice_on_nan(f); !fitting.empty()) return fitting;
   const bool root = f.op == "sqrt" || f.op == "pow" || f.op == "rsqrt";
   if (root && f.direction == Direction::forward && std::isnan(f.first.value))
     return "its input is negative: clamp it at 0";
   for (const Rule& rule : rules) {
     if (rule.ops.find(" " + f.op + " ") != std::string_view::npos) return std::string(rule.text);
   }
+  if (is_own(f))
+    return fmt::format(
+        "check the {} of {}, which the program defines: its inputs are finite, up to {:.3g}",
+        name(f.direction), f.op, f.largest_input);
   return fmt::format("check the inputs of {} (largest {:.3g}), lower the learning rate, or clip",
                      location(f), f.largest_input);
 }
@@ -56,11 +82,13 @@ std::string advice_on(const Diagnosis& d) {
       return "a dynamic loss scaler lowers the scale by itself";
     case Verdict::range:
     case Verdict::underflow:
-      return d.cure ? ""
-                    : fmt::format(
-                          "no change of precision that was tried helps but f32: check "
-                          "casts around {}",
-                          location(f));
+      if (d.cure) return "";
+      if (d.in_f32)
+        return fmt::format("do not cast to {}{}", name(f.dtype),
+                           f.op == name(Op::cast) ? " there" : " before " + f.op);
+      return fmt::format(
+          "no change of precision that was tried helps but f32: check casts around {}",
+          location(f));
   }
   return "";
 }
@@ -80,6 +108,17 @@ std::optional<Finding> examine_in_f32(const DiagnosisInput& input) {
   }
 }
 
+// Whether an overflow that the replay in f32 shows, too, is one of a type that the program cast to
+// itself: ops that widen their inputs do not have it. Casts, and sums in a type that the program
+// names, have no other cause.
+bool is_own_cast(const DiagnosisInput& input, const Finding& in_f32) {
+  if (!is_narrow_overflow(in_f32)) return false;
+  if (in_f32.op == name(Op::cast) || in_f32.op == name(Op::sum) || in_f32.op == name(Op::cumsum))
+    return true;
+  const auto wide = examine(input, {.f32 = true, .widens = true}, 1);
+  return !wide || wide->op == name(Op::cast);
+}
+
 void judge_precision(const DiagnosisInput& input, Diagnosis& result) {
   std::string reason;
   try {
@@ -93,11 +132,23 @@ void judge_precision(const DiagnosisInput& input, Diagnosis& result) {
   const Finding& f = result.finding;
   if (result.in_f32) {
     const Finding& other = *result.in_f32;
+    if (is_own_cast(input, other)) {
+      result.verdict = Verdict::range;
+      result.evidence =
+          fmt::format("the replay in f32 still ran {} in {}: the program itself casts to it",
+                      other.op, name(other.dtype));
+      result.cure = find_cure(input, f);
+      return;
+    }
     result.verdict = f.op == "grad_norm" ? Verdict::divergence : Verdict::op;
     result.evidence =
         fmt::format("it also happens in f32 ({}{}, {})", other.op,
                     other.module.empty() ? "" : " in " + other.module, name(other.direction));
     return;
+  }
+  // A zero may be what is left after a division by an infinity.
+  if (f.zero_input) {
+    if (const auto overflow = find_overflow(input, {})) result.finding = *overflow;
   }
   result.verdict = f.zero_input ? Verdict::underflow : Verdict::range;
   result.evidence = f.zero_input ? fmt::format("an input of {} is 0, and is not in f32", f.op)
@@ -130,7 +181,7 @@ void judge(const DiagnosisInput& input, Diagnosis& result) {
       result.verdict = Verdict::loss_scale;
       result.evidence =
           fmt::format("everything is finite at loss scales up to {}", scale_text(scale));
-      result.cure = Cure{.scale = scale};
+      result.cure = scale_cure(input, scale);
       return;
     }
     if (scale > 0) {
@@ -159,7 +210,12 @@ amp::AutocastState Replay::autocast(const amp::AutocastState& run) const {
   amp::AutocastState state = run;
   if (f32) state.enabled = false;
   if (autocast_type) state.dtype = *autocast_type;
-  if (!kept.empty()) {
+  if (widens) {
+    amp::Policy policy;
+    policy.set_module("", CastClass::f32);
+    state.enabled = true;
+    state.policy = std::make_shared<amp::Policy>(policy);
+  } else if (!kept.empty()) {
     amp::Policy policy = run.policy == nullptr ? amp::Policy() : *run.policy;
     for (const KeptInF32& one : kept) {
       one.op ? policy.set(*one.op, CastClass::f32, one.module)
@@ -183,9 +239,11 @@ std::optional<Diagnosis> diagnose(const DiagnosisInput& input) {
     judge(input, result);
   } else if (const auto lost = find_underflow(input)) {
     result.finding = lost->finding;
-    result.verdict = Verdict::underflow;
+    const bool overflows = is_narrow_overflow(lost->finding);
+    result.verdict = overflows ? Verdict::range : Verdict::underflow;
     result.evidence =
-        fmt::format("{:.0f}% of the gradient elements that f32 has are 0", 100 * lost->flushed);
+        fmt::format("{}{:.0f}% of the gradient elements that f32 has are 0",
+                    overflows ? "what is divided by it becomes 0: " : "", 100 * lost->flushed);
     for (size_t i = 0; i < std::min<size_t>(lost->parameters.size(), 3); ++i)
       result.evidence += fmt::format("{}{} {:.0f}%", i == 0 ? " (" : ", ",
                                      lost->parameters[i].first, 100 * lost->parameters[i].second);
@@ -202,7 +260,10 @@ std::string to_text(const Diagnosis& d) {
   std::string text = to_text(d.finding);
   text += fmt::format("\n  verdict: {}; {}", name(d.verdict), d.evidence);
   if (d.cure) {
-    text += "\n  cure, replayed with success:" + indented(d.cure->toml(), "    ");
+    text += "\n  cure, replayed with success";
+    if (d.cure->batches > 1)
+      text += fmt::format(" on {} of {} batches", d.cure->held, d.cure->batches);
+    text += ":" + indented(d.cure->toml(), "    ");
     text += "\n  the same in C++:" + indented(d.cure->cpp(), "    ");
   }
   if (!d.advice.empty())

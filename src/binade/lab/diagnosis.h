@@ -22,6 +22,8 @@ struct KeptInF32 {
 // How a diagnosis runs a computation: as it ran, in f32 throughout, or with changes that may help.
 struct Replay {
   bool f32 = false;
+  // Every op takes 16-bit inputs to f32 first, also those that the program cast itself.
+  bool widens = false;
   std::optional<DType> autocast_type = {};  // instead of the run's
   std::vector<KeptInF32> kept = {};
 
@@ -39,6 +41,8 @@ struct DiagnosisInput {
   double scale = 1;  // loss scale
   // Buffers of modules, such as running statistics.
   std::function<NamedTensors(const Replay&)> buffers = {};
+  // The same computation with other batches, which a cure must suit, too.
+  std::vector<std::function<Tensor(const Replay&)>> others = {};
   std::vector<StepRecord> history = {};  // of the run, oldest step first
   bool quantized = false;                // whether linear layers run by a recipe
 };
@@ -54,12 +58,15 @@ enum class Verdict : uint8_t {
 };
 std::string_view name(Verdict verdict);
 
-// A change with which the replay was finite: the smallest set of the tried ones.
+// A change with which the replay was finite: the smallest set of the tried ones, and what other
+// batches need besides.
 struct Cure {
   std::vector<KeptInF32> kept = {};
   bool quantized = false;  // whether the exceptions must leave the recipe, too
   std::optional<DType> autocast_type = {};
-  std::optional<double> scale = {};  // initial loss scale
+  // Initial loss scale: the largest power of two that every batch allows, where the scaler settles.
+  std::optional<double> scale = {};
+  int64_t held = 1, batches = 1;  // it was finite on so many of the batches it was replayed on
 
   std::string toml() const;  // for a configuration file
   std::string cpp() const;   // for a program

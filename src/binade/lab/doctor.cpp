@@ -14,12 +14,12 @@
 #include "binade/base/execution.h"
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
-#include "binade/base/random.h"
 #include "binade/io/checksum.h"
 #include "binade/io/file.h"
+#include "binade/lab/step_replay.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/reduce/reduce.h"
-#include "binade/train/micro_batch.h"
+#include "binade/train/run/folder.h"
 
 namespace binade::lab {
 namespace {
@@ -31,6 +31,9 @@ constexpr const char* layers_file = "layers.jsonl";
 constexpr const char* diagnoses_file = "doctor.txt";
 // How entries of that file begin.
 constexpr std::string_view diagnosis_start = "doctor, step ", alarm_start = "watch, step ";
+// A comment that begins with its step precedes the cure.
+constexpr std::string_view cure_start = "# ";
+constexpr int64_t max_cure = 1 << 16;
 // Apart from the run's own events: TensorBoard follows one file of a folder.
 constexpr const char* events_folder = "tb/layers";
 // Skips in a row from which on the loss scaler alone does not explain them.
@@ -92,6 +95,15 @@ std::optional<int64_t> step_of(std::string_view line) {
     if (error == std::errc()) return step;
   }
   return {};
+}
+
+// Removes the cure of a step that a resumed run takes again.
+void keep_cure_until(const io::Path& path, int64_t step) {
+  if (!path.exists()) return;
+  const std::string text = io::read_text(path, "doctor", max_cure);
+  if (!text.starts_with(cure_start)) return;
+  const auto found = step_of(std::string_view(text).substr(cure_start.size()));
+  if (found && *found > step) path.unlink();
 }
 
 struct Kept {
@@ -156,81 +168,6 @@ Kept keep_until(const io::Path& path, int64_t step) {
   return kept;
 }
 
-// A model and a configuration that replay the micro-batches of a trainer's step.
-struct TrainerReplay {
-  Replay how;
-  train::Config config;
-  amp::RecipeState recipes;
-  std::unique_ptr<nn::LanguageModel> copy;
-  nn::LanguageModel* model = nullptr;
-
-  // On the trainer's model, or on a copy if its parameters or buffers would change.
-  TrainerReplay(train::Trainer& trainer, const Replay& replay)
-      : how(replay), config(trainer.config()), recipes(trainer.recipes()), model(&trainer.model()) {
-    const bool other_type = replay.f32 || replay.autocast_type;
-    if (other_type) {
-      config.precision.matmul = replay.f32 ? train::Precision::fp32 : train::Precision::bf16;
-      if (replay.f32) {
-        config.precision.params = train::ParameterStorage::autocast;
-        config.precision.residual = {};
-      }
-      recipes.enabled = false;
-    }
-    for (const KeptInF32& one : replay.kept) {
-      config.precision.overrides.push_back(
-          {.module = one.module, .op = one.op, .run = CastClass::f32});
-      if (recipes.enabled) train::exclude(recipes, one.module);
-    }
-    if (other_type || config.precision.matmul == train::Precision::quantized) copy_model(trainer);
-  }
-
- private:
-  void copy_model(train::Trainer& trainer) {
-    copy = train::make_model(config, train::placement(config));
-    // Not strict without a recipe, when the copy has no buffers for the model's scales.
-    copy->load_state_dict(trainer.model().state_dict(),
-                          config.precision.matmul == train::Precision::quantized);
-    model = copy.get();
-  }
-};
-
-bool same_replay(const Replay& a, const Replay& b) {
-  return a.f32 == b.f32 && a.autocast_type == b.autocast_type && a.kept == b.kept;
-}
-
-// Replays one micro-batch in several ways. Keeps the last other one besides the run's own.
-class StepReplays {
- public:
-  StepReplays(train::Trainer& trainer, const data::Tokens& tokens)
-      : trainer_(trainer), tokens_(tokens), as_run_(gathered(trainer), {}) {}
-
-  TrainerReplay& get(const Replay& replay) {
-    if (same_replay(replay, {})) return as_run_;
-    if (!other_ || !same_replay(other_->how, replay)) other_.emplace(trainer_, replay);
-    return *other_;
-  }
-
-  Tensor loss(const Replay& replay, int64_t step, int64_t micro) {
-    const TrainerReplay& r = get(replay);
-    random::begin_step(static_cast<uint64_t>(r.config.train.seed), static_cast<uint64_t>(step));
-    const Tensor loss = train::micro_loss(*r.model, r.config, r.recipes, tokens_, step, micro);
-    if (r.config.train.accumulate == 1) return loss;
-    const amp::Autocast off(amp::disabled_autocast());
-    return loss * (1.0 / static_cast<double>(r.config.train.accumulate));
-  }
-
- private:
-  static train::Trainer& gathered(train::Trainer& trainer) {
-    trainer.gather_weights();
-    return trainer;
-  }
-
-  train::Trainer& trainer_;
-  const data::Tokens& tokens_;
-  TrainerReplay as_run_;
-  std::optional<TrainerReplay> other_;
-};
-
 // Fails for a pattern of layer_stats_modules that no layer has.
 void check_patterns(train::Trainer& trainer) {
   const NamedTensors parameters = trainer.model().named_parameters();
@@ -257,51 +194,6 @@ double weight_norm(train::Trainer& trainer) {
 
 }  // namespace
 
-std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Tokens& tokens,
-                                      const ReplayedStep& step) {
-  StepReplays replays(trainer, tokens);
-  std::optional<Diagnosis> found;
-  for (int64_t micro = 0; micro < trainer.config().train.accumulate && !found; ++micro) {
-    found = diagnose(
-        {.loss = [&](const Replay& replay) { return replays.loss(replay, step.step, micro); },
-         .parameters =
-             [&](const Replay& replay) { return replays.get(replay).model->named_parameters(); },
-         .scale = step.scale,
-         .buffers =
-             [&](const Replay& replay) { return replays.get(replay).model->named_buffers(); },
-         .history = step.history,
-         .quantized = trainer.recipes().enabled});
-  }
-  return found;
-}
-
-std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
-                          const ReplayedStep& step) {
-  const NoGrad no_grad;
-  StepReplays replays(trainer, tokens);
-  const auto mean_loss = [&](const Replay& replay, int64_t of) {
-    double loss = 0;
-    for (int64_t micro = 0; micro < trainer.config().train.accumulate; ++micro)
-      loss += replays.loss(replay, of, micro).item();
-    return loss;
-  };
-  const double before = step.history.empty() ? 0 : step.history.back().loss;
-  const double now = mean_loss({}, step.step), in_f32 = mean_loss({.f32 = true}, step.step);
-  const double previous_batch = step.step > 0 ? mean_loss({}, step.step - 1) : now;
-  // Halfway between a normal loss and the spike, in either direction.
-  const double middle = (before + now) / 2;
-  const std::string losses = fmt::format(
-      "with the weights of now: this batch {:.4g}, in f32 {:.4g}, the batch before it {:.4g} "
-      "(was {:.4g})",
-      now, in_f32, previous_batch, before);
-  if (now < middle)
-    return "it is gone with the update of this step: the batch is unusual; " + losses;
-  if (in_f32 < middle) return "verdict: range; f32 does not have it; " + losses;
-  if (previous_batch > middle)
-    return "verdict: divergence; all batches have it, so the last update made it; " + losses;
-  return "verdict: data; only this batch has it; " + losses;
-}
-
 std::vector<std::string> Doctor::begin(train::Trainer& trainer, const io::Path& folder) {
   folder_ = folder;
   check_patterns(trainer);
@@ -323,6 +215,7 @@ std::vector<std::string> Doctor::take_up(train::Trainer& trainer) {
             : ""));
   keep_until(folder_ / layers_file, trainer.steps());
   const Kept diagnosed = keep_until(folder_ / diagnoses_file, trainer.steps());
+  keep_cure_until(folder_ / train::cure_file, trainer.steps());
   earlier_diagnoses_ = diagnosed.entries;
   skipped_in_a_row_ = trainer.skipped_in_a_row();
   diagnosed_ = skipped_in_a_row_.length() > 0 && diagnosed.entries > 0 &&
@@ -465,6 +358,7 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
     if (const auto found = examine_step(trainer, tokens, replayed)) {
       diagnoses_.push_back(*found);
       add_note(notes, result.step, to_text(*found));
+      notes.back() += keep_cure(*found, result.step);  // the folder's name is not for its files
     }
   }
   const bool spike = is_spike(result.loss);
@@ -482,6 +376,17 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
 void Doctor::add_note(std::vector<std::string>& notes, int64_t step, const std::string& text) {
   notes.push_back(wrapped(fmt::format("{}{}: {}", diagnosis_start, step, text)));
   append_line(diagnoses_file, notes.back());
+}
+
+std::string Doctor::keep_cure(const Diagnosis& diagnosis, int64_t step) const {
+  const io::Path path = folder_ / train::cure_file;
+  if (!diagnosis.cure || path.exists()) return "";
+  io::AtomicFile file(path, "doctor");
+  file.append(fmt::format("{}{}{}: finite on {} of {} batches with this\n{}", cure_start,
+                          diagnosis_start, step, diagnosis.cure->held, diagnosis.cure->batches,
+                          diagnosis.cure->toml()));
+  file.commit();
+  return "\n  a new run with it: binade train --cure " + folder_.string();
 }
 
 void Doctor::note_harm(const train::Trainer& trainer, std::vector<std::string>& notes) {

@@ -12,31 +12,14 @@
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/layer_stats.h"
 #include "binade/train/config/precision_plan.h"
-#include "binade/train/observer.h"
+#include "binade/train/run/observer.h"
 
 namespace binade::lab {
-
-// A step to replay: counted from 0, at the loss scale it ran at.
-struct ReplayedStep {
-  int64_t step = 0;
-  double scale = 1;
-  std::vector<StepRecord> history = {};  // of the steps before it
-};
-
-// Replays the micro-batches of a step until one produces a non-finite value or loses its gradients,
-// and diagnoses it. Weights, scales and histories stay unchanged; gradients are cleared.
-std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Tokens& tokens,
-                                      const ReplayedStep& step);
-
-// Explains a finite loss that is far above those before it: replays the step in f32, and the step
-// before it with the weights of now.
-std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
-                          const ReplayedStep& step);
 
 // Diagnoses a training run:
 // - replays a step with a non-finite loss, a skip that the loss scaler does not explain, or
 //   gradients that are zero, once per series of such steps, and appends the diagnosis to doctor.txt
-//   in the run's folder; explains loss spikes there, too;
+//   in the run's folder, the first cure to cure.toml; explains loss spikes in doctor.txt, too;
 // - appends the statistics of linear layers to layers.jsonl, and to tb/layers for TensorBoard, in
 //   every `layer_stats`-th step;
 // - with auto_precision, moves matmuls that the recipe harms to finer scales or bf16, and back, and
@@ -84,6 +67,9 @@ class Doctor : public train::Observer {
   // Says once if FP8 harms layers in two looks in a row, unless auto_precision moves them.
   void note_harm(const train::Trainer& trainer, std::vector<std::string>& notes);
   void add_note(std::vector<std::string>& notes, int64_t step, const std::string& text);
+  // Writes the cure of a diagnosis to cure.toml, unless the run has one from before: faults that
+  // follow may be consequences. Returns how to apply it; empty if it was not written.
+  std::string keep_cure(const Diagnosis& diagnosis, int64_t step) const;
   // Appends to a file of the run's folder; durable from the next checkpoint on.
   void append_line(const char* file, const std::string& text);
 

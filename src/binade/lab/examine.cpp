@@ -71,6 +71,15 @@ std::optional<Finding> examine(const DiagnosisInput& input, const Replay& replay
   return result;
 }
 
+std::optional<Finding> find_overflow(const DiagnosisInput& input, const Replay& replay) {
+  FaultFinder finder(input.parameters(replay), input.scale,
+                     input.buffers ? input.buffers(replay) : NamedTensors());
+  const autograd::OpObserverScope scope(&finder);
+  const Tensor loss = input.loss(replay);
+  const Finding* found = finder.first_overflow();
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
 double largest_scale(const DiagnosisInput& input, const Replay& replay, double scale) {
   const auto finite_at = [&](int exponent) {
     return !examine(input, replay, std::ldexp(1.0, exponent));

@@ -143,6 +143,12 @@ std::string to_text(const Finding& f) {
   return text;
 }
 
+bool is_narrow_overflow(const Finding& f) {
+  const bool computed = f.origin == Origin::op || f.origin == Origin::cast;
+  return computed && f.direction == Direction::forward && f.dtype != DType::f32 &&
+         f.dtype != DType::f64 && std::isinf(f.first.value) && !f.zero_input;
+}
+
 FaultFinder::FaultFinder(NamedTensors parameters, double scale, NamedTensors buffers)
     : parameters_(std::move(parameters)), buffers_(std::move(buffers)), scale_(scale) {}
 
@@ -515,6 +521,13 @@ const Finding* FaultFinder::origin(const Tensor& x) const {
   int cause = none;
   for (const int event : traced(x).events) cause = likelier(cause, event);
   return cause == none ? nullptr : &events_[static_cast<size_t>(cause)].finding;
+}
+
+const Finding* FaultFinder::first_overflow() const {
+  for (const Event& event : events_) {
+    if (is_narrow_overflow(event.finding)) return &event.finding;
+  }
+  return nullptr;
 }
 
 const Finding* FaultFinder::gradient_origin() const {

@@ -31,6 +31,8 @@ class FaultFinder : public autograd::OpObserver {
 
   // The origin of the non-finite values of a result, or null if all are finite.
   const Finding* origin(const Tensor& x) const;
+  // The earliest overflow of a 16-bit type, also if nothing non-finite has come of it, or null.
+  const Finding* first_overflow() const;
   // The earliest origin of non-finite values in the gradient of any leaf, or null.
   const Finding* gradient_origin() const;
 

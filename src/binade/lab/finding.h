@@ -53,6 +53,9 @@ struct Finding {
   bool zero_input = false;
 };
 
+// Whether a forward computed or cast finite values to an infinity of a 16-bit type.
+bool is_narrow_overflow(const Finding& finding);
+
 // The finding as two or three lines of text.
 std::string to_text(const Finding& finding);
 

@@ -64,6 +64,13 @@ int64_t largest_batch(train::Config config, int64_t bytes);
 // has as much. 0 if unknown.
 int64_t program_memory();
 
+// Tokens per second, with the range in which measurements may be expected.
+struct SpeedRange {
+  double low = 0, likely = 0, high = 0;
+};
+
+struct Gpu;  // lab/gpu_speed.h
+
 // One line of a plan.
 struct PlanRow {
   std::string name;
@@ -71,12 +78,17 @@ struct PlanRow {
   Forecast forecast;
   int64_t process = 0;  // peak resident memory of a CPU's run; 0: unknown
   int64_t largest_batch = 0;
-  double tokens_per_second = 0;
+  SpeedRange speed;
+};
+
+struct Plan {
+  std::vector<PlanRow> rows;
+  double other_load = 0;  // fraction of this machine's CPUs that others used while it was measured
 };
 
 // Forecasts of the configuration in each precision, with and without recompute, for a machine with
-// `memory` bytes.
-std::vector<PlanRow> plan(const train::Config& config, int64_t memory);
+// `memory` bytes: this one, or one with `gpu`, of which nothing is measured.
+Plan plan(const train::Config& config, int64_t memory, const Gpu* gpu = nullptr);
 // In lines of at most `width` characters if that is 80 or more.
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory,
                       int width = std::numeric_limits<int>::max());

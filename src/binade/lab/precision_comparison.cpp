@@ -191,6 +191,18 @@ std::optional<double> Comparison::seed_noise() const {
   return *high - *low;
 }
 
+double Comparison::flushed_gradients(const ComparedRun& run) const {
+  const double here = run.gradients.zeros, base = runs.front().gradients.zeros;
+  return base < 1 ? std::max(0.0, (here - base) / (1 - base)) : 0;
+}
+
+std::optional<EqualLossSpeed> Comparison::equal_loss_speed(const ComparedRun& run) const {
+  const ComparedRun& base = runs.front();
+  if (!(base.tokens_per_second > 0)) return {};
+  return speed_at_equal_loss(run.tokens_per_second / base.tokens_per_second, base.records,
+                             run.records, seed_records);
+}
+
 bool Comparison::is_outside_noise(const ComparedRun& run) const {
   if (!std::isfinite(run.loss)) return true;
   const std::optional<double> noise = seed_noise();
@@ -242,9 +254,10 @@ Comparison compare(const train::Config& config, const CompareOptions& options,
     train::Config other = configs.front();
     other.train.seed += seed;
     const std::string& precision = options.precisions.front();
-    const auto run =
-        run_one(other, precision, fmt::format("{}, seed {}", precision, other.train.seed));
-    if (run) result.seed_losses.push_back(run->loss);
+    auto run = run_one(other, precision, fmt::format("{}, seed {}", precision, other.train.seed));
+    if (!run) continue;
+    result.seed_losses.push_back(run->loss);
+    result.seed_records.push_back(std::move(run->records));
   }
   return result;
 }

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "binade/lab/equal_loss.h"
 #include "binade/lab/range_chart.h"
 #include "binade/tensor/memory.h"
-#include "binade/train/metrics.h"
+#include "binade/train/run/metrics.h"
 
 // Trains the same model from the same weights on the same batches in several precisions.
 namespace binade::lab {
@@ -50,10 +51,16 @@ struct Comparison {
   train::Config config = train::Config();
   std::vector<ComparedRun> runs;
   std::vector<double> seed_losses;  // of the first precision; the configured seed comes first
-  bool interrupted = false;         // by on_step: some runs or seeds are missing
+  std::vector<std::vector<train::Record>> seed_records;  // of the others
+  bool interrupted = false;  // by on_step: some runs or seeds are missing
 
   // The range of the seed losses; nothing if there are fewer than two.
   std::optional<double> seed_noise() const;
+  // The fraction of the gradients of linear layers that are zero in the run, and not in the first
+  // precision, at the last step.
+  double flushed_gradients(const ComparedRun& run) const;
+  // Speed relative to the first precision, to the same training loss (lab/equal_loss.h).
+  std::optional<EqualLossSpeed> equal_loss_speed(const ComparedRun& run) const;
   // Whether the run diverged, or differs from the first by more than the seed noise.
   bool is_outside_noise(const ComparedRun& run) const;
 };

@@ -8,9 +8,9 @@
 #include "binade/base/text.h"
 #include "binade/lab/experiment_report.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
+#include "binade/train/run/progress.h"
 
 // The table and the HTML page of a comparison.
 namespace binade::lab {
@@ -21,15 +21,22 @@ using memory::Category;
 // Without these the table fits a phone; the page shows memory by category in a chart.
 const std::vector<std::string> detail = {"parameters",  "gradients", "optimizer",
                                          "activations", "skipped",   "scale"};
-const std::vector<std::string> header = {"precision",   "loss",       "difference", "tokens/s",
-                                         "peak",        "parameters", "gradients",  "optimizer",
-                                         "activations", "skipped",    "scale"};
+const std::vector<std::string> header = {
+    "precision",  "loss",      "difference", "flushed",     "tokens/s", "at equal loss", "peak",
+    "parameters", "gradients", "optimizer",  "activations", "skipped",  "scale"};
 
 std::string difference(const Comparison& comparison, const ComparedRun& run) {
   const double base = comparison.runs.front().loss;
   if (&run == &comparison.runs.front()) return "-";
   if (!std::isfinite(run.loss)) return "diverged";
   return signed_percent(run.loss / base - 1) + (comparison.is_outside_noise(run) ? " *" : "");
+}
+
+std::string equal_loss_text(const Comparison& comparison, const ComparedRun& run) {
+  if (&run == &comparison.runs.front()) return "-";
+  const auto speed = comparison.equal_loss_speed(run);
+  return speed ? fmt::format("{:.2f}x ({:.2f}-{:.2f})", speed->ratio, speed->low, speed->high)
+               : "n/a";
 }
 
 std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
@@ -39,14 +46,22 @@ std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
       return train::bytes_text(run.memory.at_peak[static_cast<size_t>(category)]);
     };
     result.push_back({run.precision, fmt::format("{:.4f}", run.loss), difference(comparison, run),
+                      fmt::format("{:.1f}%", 100 * comparison.flushed_gradients(run)),
                       grouped(std::llround(run.tokens_per_second)),
-                      train::bytes_text(run.memory.peak), bytes(Category::parameters),
-                      bytes(Category::gradients), bytes(Category::optimizer),
-                      bytes(Category::activations), fmt::format("{}", run.skipped),
+                      equal_loss_text(comparison, run), train::bytes_text(run.memory.peak),
+                      bytes(Category::parameters), bytes(Category::gradients),
+                      bytes(Category::optimizer), bytes(Category::activations),
+                      fmt::format("{}", run.skipped),
                       run.precision.starts_with("fp16") ? fmt::format("{:g}", run.scale) : "-"});
   }
   return result;
 }
+
+// The column_notes whose names do not say what they are.
+constexpr const char* column_notes =
+    " Flushed: gradients of linear layers that are 0 at the last step and are not in the first "
+    "precision. At equal loss: speed to the same training loss, with the range that seeds alone "
+    "have.";
 
 std::string noise_text(const Comparison& comparison) {
   const std::string& base = comparison.runs.front().precision;
@@ -61,7 +76,7 @@ std::string noise_text(const Comparison& comparison) {
   if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
                   [&](const ComparedRun& run) { return comparison.is_outside_noise(run); }))
     text += " An asterisk marks larger ones.";
-  return text;
+  return text + column_notes;
 }
 
 // The losses of a run by step: those of training, smoothed, or those of validation.

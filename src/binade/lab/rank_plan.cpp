@@ -11,14 +11,15 @@
 #include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/base/text.h"
+#include "binade/lab/gpu_speed.h"
 #include "binade/lab/step_time.h"
 #include "binade/nn/language_model.h"
 #include "binade/ranks/communicator.h"
 #include "binade/ranks/partition.h"
-#include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/memory/forecast.h"
-#include "binade/train/progress.h"
+#include "binade/train/run/check.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::lab {
 namespace {
@@ -68,8 +69,6 @@ int64_t weight_bytes(const SharedParameters& shared, const train::Config& config
 
 // Peaks of a rank's steps, by stage: steps on the meta device, without the other ranks.
 std::array<int64_t, 3> memory_by_stage(train::Config config, int rank, int ranks) {
-  // Two rounds have the peak of any number.
-  config.train.accumulate = std::min<int64_t>(config.train.accumulate, 2 * ranks);
   std::array<int64_t, 3> result = {};
   for (int stage = 1; stage <= 3; ++stage) {
     config.ranks.stage = stage;
@@ -116,15 +115,20 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
   return plan;
 }
 
-std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network) {
+std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network,
+                                 const Gpu* gpu) {
   train::check_device(config);
   train::check_ranks(config, most);
-  const Forecast alone = forecast(config);
-  const double compute = step_seconds(alone, measure_machine(config));
+  const train::Config planned = gpu != nullptr ? on_a_gpu(config) : config;
+  const Forecast alone = forecast(planned);
+  const auto tokens =
+      static_cast<double>(config.train.accumulate * config.train.batch * config.model.context);
+  const double compute = gpu != nullptr ? tokens / speed_on(*gpu, planned, alone).likely
+                                        : step_seconds(alone, measure_machine(config));
   std::vector<RankPlan> plans;
   for (int ranks = 1; ranks < most; ranks *= 2)
-    plans.push_back(plan_ranks(config, alone, compute, ranks, network));
-  plans.push_back(plan_ranks(config, alone, compute, most, network));
+    plans.push_back(plan_ranks(planned, alone, compute, ranks, network));
+  plans.push_back(plan_ranks(planned, alone, compute, most, network));
   return plans;
 }
 

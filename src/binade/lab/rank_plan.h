@@ -32,7 +32,9 @@ struct RankPlan {
 RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double compute, int ranks,
                     const Network& network);
 // 1, 2, 4, ... and `most` ranks. Fails if a step has fewer micro-batches than that.
-std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network);
+// Compute is measured on this machine, or that of `gpu`.
+std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network,
+                                 const Gpu* gpu = nullptr);
 // With bars of the speed if lines of `width` characters, at least 80, have space for them.
 std::string rank_plan_text(const std::vector<RankPlan>& plans,
                            int width = std::numeric_limits<int>::max());

@@ -137,18 +137,49 @@ Finding first_loss(const Profile& run, const Profile& exact, double scale) {
   return finding;
 }
 
-// The smallest larger scale at which hardly anything is lost, else bf16.
+// The number of other batches on which hardly anything is lost with a cure.
+void count_batches(const DiagnosisInput& input, Cure& cure) {
+  const Replay replay{.autocast_type = cure.autocast_type, .kept = cure.kept};
+  const double scale = cure.autocast_type ? 1 : cure.scale.value_or(input.scale);
+  cure.held = cure.batches = 1;
+  std::vector<Profile> exact;  // first, since each kind of replay may need a copy of the model
+  for (size_t i = 0; i < input.others.size(); ++i)
+    exact.push_back(profile(with_other_batch(input, i), {.f32 = true}, 1));
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const Profile tried = profile(with_other_batch(input, i), replay, scale);
+    ++cure.batches;
+    cure.held += tried.finite && flushed(tried, exact[i]) < cured ? 1 : 0;
+  }
+}
+
+// The scale at which a scaler settles, if hardly anything is lost there, else bf16.
 std::optional<Cure> cure_of(const DiagnosisInput& input, const Profile& exact) {
-  constexpr double largest = 0x1p30;  // f16 gradients overflow long before
-  const double first = std::exp2(std::ceil(std::log2(input.scale)));
-  for (double scale = 4 * first; scale <= largest; scale *= 4) {
-    const Profile tried = profile(input, {}, scale);
-    if (!tried.finite) break;
-    if (flushed(tried, exact) < cured) return Cure{.scale = scale};
+  constexpr double above_all = 0x1p31;  // f16 gradients overflow long before
+  if (const double largest = largest_scale(input, {}, above_all); largest > input.scale) {
+    const Cure cure = scale_cure(input, largest);
+    if (flushed(profile(input, {}, *cure.scale), exact) < cured) return cure;
   }
   const Profile tried = profile(input, {.autocast_type = DType::bf16}, 1);
   if (tried.finite && flushed(tried, exact) < cured) return Cure{.autocast_type = DType::bf16};
   return {};
+}
+
+// Finds the cure, and whether the cause is an overflow that something is divided by: if gradients
+// are there with its op in f32, or if no loss scale brings them back and f32 has no overflow.
+void explain(const DiagnosisInput& input, const Profile& exact, Underflow& result) {
+  const auto overflow = find_overflow(input, {});
+  if (overflow) {
+    const KeptInF32 one{.module = overflow->module, .op = find_op(overflow->op)};
+    const Profile tried = profile(input, {.kept = {one}}, input.scale);
+    if (tried.finite && flushed(tried, exact) < cured) {
+      result.finding = *overflow;
+      result.cure = Cure{.kept = {one}, .quantized = input.quantized};
+      return;
+    }
+  }
+  result.cure = cure_of(input, exact);
+  const bool needs_scale = result.cure && result.cure->scale;
+  if (overflow && !needs_scale && !find_overflow(input, {.f32 = true})) result.finding = *overflow;
 }
 
 }  // namespace
@@ -161,7 +192,8 @@ std::optional<Underflow> find_underflow(const DiagnosisInput& input) {
     });
     const bool lost = std::any_of(run.parameters.begin(), run.parameters.end(),
                                   [](const Zeros& one) { return one.fraction() > harmless; });
-    if (!has_16_bits || !lost) return {};
+    // Where no gradient is of 16 bits, a value may be that it is divided by.
+    if (!lost || !(has_16_bits || find_overflow(input, {}))) return {};
     const Profile exact = profile(input, {.f32 = true}, 1);
     Underflow result{.flushed = flushed(run, exact)};
     if (!(result.flushed > harmless)) return {};
@@ -172,7 +204,8 @@ std::optional<Underflow> find_underflow(const DiagnosisInput& input) {
     }
     std::stable_sort(result.parameters.begin(), result.parameters.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });
-    result.cure = cure_of(input, exact);
+    explain(input, exact, result);
+    if (result.cure) count_batches(input, *result.cure);
     return result;
   } catch (const Error&) {  // the computation cannot run in f32
     return {};

@@ -33,7 +33,7 @@ struct Fault {
   NamedTensors buffers = {};     // of the module
   NamedTensors parameters = {};  // beside layer.weight
   std::vector<StepRecord> history = {};
-  bool has_cure = false;  // the doctor must find a change that works
+  std::string says = {};  // part of the evidence or the advice
 };
 
 // A fault of an optimizer, with finite gradients.
@@ -56,6 +56,7 @@ std::vector<Fault> underflow_faults();
 std::vector<Fault> state_faults();
 std::vector<Fault> graph_faults();  // recompute, reuse, accumulation, custom ops
 std::vector<Fault> everyday_faults();
+std::vector<Fault> swallowed_faults();  // overflows that are divided away, own casts, advice
 std::vector<UpdateFault> update_faults();
 
 inline Tensor constant(double value, const Shape& shape = {4, 8}, DType dtype = DType::f32) {

@@ -273,6 +273,28 @@ TEST(LineChart, ThinnedCurvesKeepTheExtremesOfEachStretch) {
                              [](const Point& a, const Point& b) { return a.first < b.first; }));
 }
 
+// What the page's script reads: the values themselves, with gaps, and the ends of the axes.
+TEST(LineChart, CarriesItsValues) {
+  const double gap = std::nan("");
+  const std::string svg = line_chart(
+      {.title = "t",
+       .x_label = "step",
+       .y_label = "y",
+       .from_zero = true,
+       .band = Band{"noise", {{1, 2, 3}, {4, 2.5, 3.5}}}},
+      {{"a \"b\"", {{1, 2.25}, {2, 1e-7}, {3, gap}, {4, 123456}}}, {"c", {{1, gap}, {2, 5}}}});
+  EXPECT_THAT(
+      svg, HasSubstr("data-name=\"a &quot;b&quot;\" data-points=\"1,2.25 2,1e-07;4,1.2346e+05\""));
+  EXPECT_THAT(svg, HasSubstr("data-name=\"c\" data-points=\"2,5\""));
+  EXPECT_THAT(svg, HasSubstr("data-band=\"1,2,3 4,2.5,3.5\""));
+  EXPECT_THAT(svg, HasSubstr("data-x=\"1 4\" data-y=\"0 123456\""));
+  EXPECT_THAT(svg, HasSubstr("data-label=\"step\" data-zero=\"1\""));
+  // A name in the legend for each curve, not for the band.
+  size_t keys = 0;
+  for (size_t at = 0; (at = svg.find("class=\"key\"", at)) != svg.npos; ++at) ++keys;
+  EXPECT_EQ(keys, 2u);
+}
+
 TEST(BarChart, LengthsAreInProportionAndLabelsBehindThem) {
   const Drawing drawing = drawing_of(bar_chart("Bytes", {{"weights", 30, "30 B", {.color = 2}},
                                                          {"rest", 120, "120 B", {.color = 4}},

@@ -15,6 +15,19 @@ TEST(HtmlPage, EscapesItsTitleAndNotItsBody) {
   EXPECT_THAT(html, HasSubstr("<p>body</p>\n"));
 }
 
+TEST(HtmlPage, HasAScriptForLineChartsAlone) {
+  EXPECT_EQ(page("t", "<p>body</p>").find("<script"), std::string::npos);
+  const std::string bars = bar_chart("b", {{"one", 1, "1"}});
+  EXPECT_EQ(page("t", bars).find("<script"), std::string::npos);
+  const std::string chart = line_chart({"t", "x", "y"}, {{"s", {{1, 2}, {2, 3}}}});
+  EXPECT_THAT(page("t", chart), HasSubstr("</script>"));
+}
+
+TEST(HtmlPage, LoadsItselfAgainIfAsked) {
+  EXPECT_EQ(page("t", "").find("refresh"), std::string::npos);
+  EXPECT_THAT(page("t", "", 30), HasSubstr("http-equiv=\"refresh\" content=\"30\""));
+}
+
 TEST(HtmlPage, TilesHaveANoteIfThereIsOne) {
   EXPECT_EQ(tile("Loss & co", "2.5", "from <3"),
             "<div><dt>Loss &amp; co</dt><dd>2.5<small>from &lt;3</small></dd></div>\n");

@@ -9,7 +9,7 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/ops/create/create.h"
-#include "binade/train/loop.h"
+#include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
 #include "support/error_of.h"
 #include "train/small_run.h"

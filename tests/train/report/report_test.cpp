@@ -57,7 +57,8 @@ TEST(Chart, ManyNamesTakeSeveralRowsAndTheFrameMakesRoom) {
   EXPECT_THAT(svg, HasSubstr("class=\"s7\""));
   EXPECT_THAT(svg, HasSubstr("class=\"s1 d1\""));
   EXPECT_THAT(svg, HasSubstr("y=\"207.0\""));  // the tenth row: each name fills one
-  EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}), Not(HasSubstr("rather-long")));
+  EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}),
+              Not(HasSubstr("rather-long-name-0</text>")));
 }
 
 TEST(Chart, AnAxisMayBeginAtZero) {
@@ -227,9 +228,21 @@ TEST(Report, IsSelfContainedAndEscaped) {
                            "Some CPU"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
-  for (const char* part : {"http:", "https:", "<script", "nan", "src="})
+  for (const char* part : {"http:", "https:", "<script ", "nan", "src="})
     EXPECT_THAT(html, Not(HasSubstr(part)));
   EXPECT_THAT(html, HasSubstr("a &lt; b &amp;&amp; c"));
+  const size_t script = html.find("<script>");  // that of the charts alone
+  EXPECT_GT(script, html.find("</details>"));
+  EXPECT_EQ(html.find("<script>", script + 1), html.npos);
+  EXPECT_EQ(html.find("http-equiv"), html.npos);
+}
+
+TEST(Report, OfARunningRunIsLoadedAgain) {
+  RunSummary run = summary();
+  run.is_running = true;
+  const std::string html = report_html(run);
+  EXPECT_THAT(html, HasSubstr("<meta http-equiv=\"refresh\" content=\""));
+  EXPECT_THAT(html, HasSubstr("still running"));
 }
 
 // A run whose numbers all differ, so that no two can stand for each other.

@@ -255,6 +255,12 @@ TEST(RunWatch, SaysWhatToDo) {
             "--lr (now 3) or lengthen --warmup\n");
   EXPECT_THAT(text_of(with([](RunFacts& run) { run.beta2 = 0; }), runaway),
               HasSubstr("raise --beta2 (now 0)"));
+  // Nine losses of which none is far above, and the last one is not above at all.
+  std::vector<StepFacts> above{{1, 5.6, 2, 1e-2}};
+  for (int64_t step = 2; step <= 9; ++step) above.push_back({step, 7.5, 2, 1e-2});
+  above.push_back({10, 4.6, 2, 1e-2});
+  EXPECT_THAT(text_of(bytes, above),
+              HasSubstr("the loss is 7.5 (the median of 9 steps) after 5.6"));
   EXPECT_EQ(text_of(bytes, {{1, 1414, 2, 1e-3}}),
             "first loss: the first loss is 1414, and guessing among 256 tokens costs 5.55; check "
             "the scale of the initial weights, of the output layer first\n");

@@ -8,7 +8,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
-#include "binade/train/loop.h"
+#include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 

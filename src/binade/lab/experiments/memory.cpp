@@ -6,8 +6,8 @@
 #include "binade/nn/language_model.h"
 #include "binade/optim/adam.h"
 #include "binade/train/config/config.h"
-#include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::lab {
 namespace {

@@ -89,6 +89,22 @@ std::vector<std::pair<double, double>> thinned(
   return result;
 }
 
+// Points for the page's script, with a ";" at each gap.
+std::string point_values(const std::vector<std::pair<double, double>>& points) {
+  std::string text;
+  bool is_gap = false;
+  for (const auto& point : points) {
+    if (!finite(point)) {
+      is_gap = !text.empty();
+      continue;
+    }
+    if (!text.empty()) text += is_gap ? ";" : " ";
+    text += fmt::format("{:.8g},{:.5g}", point.first, point.second);
+    is_gap = false;
+  }
+  return text;
+}
+
 std::string draw_line(const Series& series, const Style& style, const Frame& frame) {
   std::string path, markers;
   const std::vector<std::pair<double, double>> points = thinned(series.points);
@@ -103,31 +119,35 @@ std::string draw_line(const Series& series, const Style& style, const Frame& fra
     }
     drawing = finite(point);
   }
-  std::string result = fmt::format("<path class=\"{}\" d=\"{}\"/>", svg::line_class(style), path);
+  std::string result =
+      fmt::format("<path class=\"{}\" d=\"{}\" data-name=\"{}\" data-points=\"{}\"/>",
+                  svg::line_class(style), path, escaped(series.name), point_values(points));
   if (!markers.empty())
     result += fmt::format("<g class=\"{}\">{}</g>", svg::area_class(style), markers);
   return result;
 }
 
 std::string draw_band(const Band& band, const Frame& frame) {
-  std::string there, back;
-  for (const auto& [x, low, high] : band.points)
+  std::string there, back, values;
+  for (const auto& [x, low, high] : band.points) {
+    values += fmt::format("{}{:.8g},{:.5g},{:.5g}", values.empty() ? "" : " ", x, low, high);
     there += fmt::format("{}{:.1f} {:.1f}", there.empty() ? "M" : "L", frame.px(x), frame.py(high));
+  }
   for (auto point = band.points.rbegin(); point != band.points.rend(); ++point)
     back += fmt::format("L{:.1f} {:.1f}", frame.px((*point)[0]), frame.py((*point)[1]));
-  return fmt::format("<path class=\"band\" d=\"{}{}Z\"/>", there, back);
+  return fmt::format("<path class=\"band\" d=\"{}{}Z\" data-band=\"{}\"/>", there, back, values);
 }
 
 std::string axes(const ChartOptions& options, const Frame& frame) {
-  std::string result;
   const double left = frame.left, height = frame.height;
+  std::string result = "<g class=\"ticks\">";
   for (const double y : ticks(frame.y.low, frame.y.high, y_ticks)) {
     result += svg::grid_line(left, frame.py(y), svg::width - right, frame.py(y)) +
               svg::text("tick", "end", left - 6, frame.py(y) + 4, tick_text(y));
   }
   for (const double x : ticks(frame.x.low, frame.x.high, 6))
     result += svg::text("tick", "middle", frame.px(x), height - bottom + 18, tick_text(x));
-  result += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, frame.top,
+  result += fmt::format("</g><path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, frame.top,
                         height - bottom, svg::width - right);
   result +=
       svg::text("label", "middle", (left + svg::width - right) / 2, height - 8, options.x_label);
@@ -201,8 +221,19 @@ std::string outliers(const std::vector<Series>& series, const Frame& frame) {
     }
   }
   if (count == 0) return "";
-  return svg::text("tick", "end", svg::width - right, frame.top + 12,
-                   fmt::format("{} higher, up to {:.3g}", count, most));
+  return "<g class=\"outliers\">" +
+         svg::text("tick", "end", svg::width - right, frame.top + 12,
+                   fmt::format("{} higher, up to {:.3g}", count, most)) +
+         "</g>";
+}
+
+// The group of a chart, with what the page's script (chart_script.h) reads.
+std::string open_plot(const ChartOptions& options, const Frame& frame) {
+  return fmt::format(
+      "<g class=\"plot\" data-x=\"{:.10g} {:.10g}\" data-y=\"{:.10g} {:.10g}\" "
+      "data-frame=\"{} {} {}\" data-label=\"{}\"{}>",
+      frame.x.low, frame.x.high, frame.y.low, frame.y.high, frame.left, frame.top,
+      frame.height - bottom, escaped(options.x_label), options.from_zero ? " data-zero=\"1\"" : "");
 }
 
 // Series with a color each.
@@ -353,11 +384,11 @@ std::string line_chart(const ChartOptions& options, const std::vector<Series>& g
     legend = svg::legend(entries(options, series, equal_lines), frame.left);
     frame.make_room(legend.bottom);
   }
-  std::string svg =
-      svg::open_figure(options.title, frame.height, options.id) + legend.svg + axes(options, frame);
+  std::string svg = svg::open_figure(options.title, frame.height, options.id) + legend.svg +
+                    open_plot(options, frame) + axes(options, frame) + "<g class=\"curves\">";
   if (options.band) svg += draw_band(*options.band, frame);
   for (const Series& one : series) svg += draw_line(one, one.style, frame);
-  return svg + outliers(series, frame) + svg::close_figure;
+  return svg + "</g>" + outliers(series, frame) + "</g>" + svg::close_figure;
 }
 
 std::string bar_chart(const std::string& title, const std::vector<Bar>& bars) {

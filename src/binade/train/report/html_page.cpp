@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "binade/train/report/chart_script.h"
 #include "binade/train/report/svg.h"
 
 namespace binade::train {
@@ -35,7 +36,7 @@ dd small { display: block; color: var(--soft); font-size: 0.8rem; line-height: 1
 .facts code { color: var(--ink); }
 code, pre { font-family: ui-monospace, monospace; font-size: 0.85rem; }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem; margin-top: 1rem; align-items: start; }
-figure { margin: 0; background: var(--panel); border-radius: 8px; padding: 0.75rem; min-width: 0; }
+figure { position: relative; margin: 0; background: var(--panel); border-radius: 8px; padding: 0.75rem; min-width: 0; }
 figcaption { font-weight: 600; margin-bottom: 0.25rem; line-height: 1.35; }
 figcaption small { display: block; font-weight: 400; color: var(--soft); }
 svg { display: block; width: 100%; height: auto; }
@@ -43,6 +44,11 @@ svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 svg .tick { fill: var(--soft); }
 svg .power { font-size: 10px; }
 @media (max-width: 36rem) { svg text { font-size: 16px; } svg .power { font-size: 12px; } }
+.key { cursor: pointer; }
+.tools { float: right; margin: -1.7rem 0 0; }
+.tools button { font: inherit; font-size: 0.8rem; color: var(--soft); background: var(--paper); border: 1px solid var(--line); border-radius: 4px; margin-left: 0.3rem; padding: 0 0.5rem; cursor: pointer; }
+.tools button[aria-pressed=true] { color: var(--ink); border-color: var(--soft); }
+.values { position: absolute; padding: 0.2rem 0.5rem; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; font-size: 0.8rem; line-height: 1.35; font-variant-numeric: tabular-nums; pointer-events: none; white-space: nowrap; opacity: 0.93; }
 .grid { stroke: var(--line); }
 .axis { stroke: var(--soft); fill: none; }
 .s0, .s1, .s2, .s3, .s4, .s5, .s6, .s7, .s8 { fill: none; stroke-width: 1.75; stroke-linejoin: round; }
@@ -84,16 +90,21 @@ td.warn { color: var(--c5); }
 
 }  // namespace
 
-std::string page(const std::string& title, const std::string& body) {
+std::string page(const std::string& title, const std::string& body, int refresh_seconds) {
   std::string html =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
       "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+  if (refresh_seconds > 0)
+    html += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", refresh_seconds);
   // The empty icon keeps a browser from asking for one.
   html += fmt::format(
       "<title>Binade: {}</title>\n<link rel=\"icon\" "
       "href=\"data:,\">\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
       escaped(title), style, escaped(title));
-  return html + body + "</body>\n</html>\n";
+  html += body;
+  if (body.find("<g class=\"plot\"") != std::string::npos)
+    html += fmt::format("<script>{}</script>\n", chart_script);
+  return html + "</body>\n</html>\n";
 }
 
 std::string tile(const std::string& name, const std::string& value, const std::string& note) {

@@ -5,6 +5,7 @@
 
 #include "binade/base/error.h"
 #include "binade/data/token_file.h"
+#include "binade/io/gguf/file.h"
 #include "binade/io/manifest.h"
 #include "binade/io/model_folder.h"
 
@@ -24,6 +25,30 @@ void add_file(const fs::path& path, const std::string& only, Inspection& result)
         {path.filename().string(), entry, io::statistics_of(entry.format, file.bytes(entry))});
   }
   result.bytes += static_cast<int64_t>(fs::file_size(path));
+}
+
+void add_gguf(const fs::path& path, const std::string& only, Inspection& result) {
+  const io::gguf::File file(path);
+  for (const io::gguf::Key& key : file.keys()) result.keys.push_back({key.name(), key.describe()});
+  for (const io::gguf::TensorInfo& tensor : file.tensors()) {
+    if (tensor.name.find(only) == std::string::npos) continue;
+    InspectedTensor found{.file = path.filename().string(),
+                          .entry = {.name = tensor.name,
+                                    .format = std::string(tensor.type->name),
+                                    .dtype = tensor.type->dtype,
+                                    .shape = tensor.shape,
+                                    .offset = tensor.offset,
+                                    .bytes = tensor.bytes},
+                          .numbers = {}};
+    if (tensor.type->dtype || tensor.type->blocks() != nullptr) {
+      const Tensor values = file.load(tensor);
+      found.numbers = io::statistics_of(
+          io::safetensors_format(values.dtype()),
+          {static_cast<const std::byte*>(values.raw_data()), static_cast<size_t>(values.bytes())});
+    }
+    result.tensors.push_back(std::move(found));
+  }
+  result.bytes = static_cast<int64_t>(fs::file_size(path));
 }
 
 void add_folder(const fs::path& folder, const std::string& only, Inspection& result) {
@@ -80,15 +105,20 @@ Inspection inspect(const fs::path& path, const std::string& only) {
     }
     result.path = folder.string();
     add_folder(folder, only, result);
+  } else if (io::gguf::is_gguf(path)) {
+    result.kind = "GGUF";
+    add_gguf(path, only, result);
   } else if (data::is_token_file(path) && !is_safetensors(path)) {
     add_tokens(path, result);
   } else if (is_safetensors(path)) {
     result.kind = "safetensors";
     add_file(path, only, result);
   } else {
-    fail(inspect_op, {.argument = path.string(),
-                      .expected = "a safetensors file, a token file (.bin) or a folder of a model",
-                      .found = "something else"});
+    fail(inspect_op,
+         {.argument = path.string(),
+          .expected = "a safetensors file, a GGUF file, a token file (.bin) or a folder "
+                      "of a model",
+          .found = "something else"});
   }
   if (!only.empty() && result.tensors.empty()) {
     fail(inspect_op, {.argument = result.path,

@@ -6,9 +6,9 @@
 #include "binade/base/division.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
-#include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/inspect.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::train {
 namespace {
@@ -100,6 +100,15 @@ std::string tensors_text(const Inspection& inspection, bool with_histogram) {
   return text;
 }
 
+std::string keys_text(const std::vector<InspectedKey>& keys) {
+  size_t width = 0;
+  for (const InspectedKey& key : keys) width = std::max(width, shown_name(key.name).size());
+  std::string text;
+  for (const InspectedKey& key : keys)
+    text += fmt::format("{:<{}}  {}\n", shown_name(key.name), width, visible(key.value));
+  return text.empty() ? text : text + "\n";
+}
+
 std::string tokens_text(const data::TokenStatistics& tokens) {
   std::string text = fmt::format(
       "tokens    {}\nids       {} to {}, {} different\nentropy   {:.4f} bits per token\n",
@@ -139,14 +148,21 @@ void put_tokens(json::Writer& out, const data::TokenStatistics& tokens) {
 std::string inspection_text(const Inspection& inspection, bool with_histogram) {
   const std::string head =
       fmt::format("{}: {}, {}\n\n", inspection.path, inspection.kind, bytes_text(inspection.bytes));
-  return head + (inspection.tokens ? tokens_text(*inspection.tokens)
-                                   : tensors_text(inspection, with_histogram));
+  return head + keys_text(inspection.keys) +
+         (inspection.tokens ? tokens_text(*inspection.tokens)
+                            : tensors_text(inspection, with_histogram));
 }
 
 std::string inspection_json(const Inspection& inspection) {
   json::Writer out(2);
   out.begin_object().key("path").value(inspection.path).key("kind").value(inspection.kind);
-  out.key("bytes").value(inspection.bytes).key("tensors").begin_array();
+  out.key("bytes").value(inspection.bytes);
+  if (!inspection.keys.empty()) {
+    out.key("keys").begin_object();
+    for (const InspectedKey& key : inspection.keys) out.key(key.name).value(key.value);
+    out.end_object();
+  }
+  out.key("tensors").begin_array();
   for (const InspectedTensor& tensor : inspection.tensors) put_tensor(out, tensor);
   out.end_array();
   if (inspection.tokens) {

@@ -13,18 +13,20 @@
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/machine.h"
-#include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
 #include "binade/train/report/layer_page.h"
 #include "binade/train/report/run_comparison.h"
 #include "binade/train/report/verdicts.h"
+#include "binade/train/run/progress.h"
 #include "binade/version.h"
 
 namespace binade::train {
 namespace {
 
 constexpr const char* layer_page_file = "layers.html";
+// Seconds after which the page of a running run is loaded again.
+constexpr int refresh_interval = 30;
 constexpr const char* baselines_page_file = "baselines.html";
 
 template <class F>
@@ -254,6 +256,9 @@ std::string report_html(const RunSummary& run) {
       c.model.heads == 1 ? "" : "s", c.model.context, escaped(c.data.source), c.train.accumulate,
       c.train.batch);
   html += run_facts(run);
+  if (run.is_running)
+    html += fmt::format("<p>The run is still running; this page loads itself every {} s.</p>\n",
+                        refresh_interval);
   html += verdict_section(run) + tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.layers.steps.empty())
     html += fmt::format(
@@ -264,7 +269,7 @@ std::string report_html(const RunSummary& run) {
   html += move_table(run) + baseline_section(run) + rank_table(run);
   html += fmt::format("<details><summary>Configuration</summary>\n<pre>{}</pre></details>\n",
                       escaped(to_toml(c)));
-  return page(run_title(run), html);
+  return page(run_title(run), html, run.is_running ? refresh_interval : 0);
 }
 
 void write_report(const RunSummary& run, const io::Path& path) {

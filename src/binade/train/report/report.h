@@ -6,8 +6,8 @@
 #include "binade/tensor/memory.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/memory/arrangement.h"
-#include "binade/train/metrics.h"
 #include "binade/train/report/layer_history.h"
+#include "binade/train/run/metrics.h"
 
 namespace binade::train {
 
@@ -30,6 +30,7 @@ struct RunSummary {
   Config config = Config();
   int64_t parameters = 0;
   int64_t steps = 0;  // that summary.json is about
+  bool is_running = false;
   std::vector<Record> records = {};
   std::vector<std::string> warnings = {};  // about damaged files, which were left out
   memory::Statistics memory = {};
@@ -53,7 +54,7 @@ struct RunSummary {
   std::optional<double> bits_per_byte(double loss) const;
 };
 
-// A self-contained page: charts as inline SVG, no script, light and dark.
+// A self-contained page: charts as inline SVG, light and dark.
 std::string report_html(const RunSummary& run);
 void write_report(const RunSummary& run, const io::Path& path);
 

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "binade/base/text.h"
-#include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::train {
 namespace {

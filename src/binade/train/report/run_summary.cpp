@@ -10,8 +10,8 @@
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/memory/forecast.h"
-#include "binade/train/resume_settings.h"
-#include "binade/train/run_start.h"
+#include "binade/train/run/resume_settings.h"
+#include "binade/train/run/start.h"
 
 namespace binade::train {
 namespace {

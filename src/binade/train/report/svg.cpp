@@ -66,12 +66,13 @@ Legend legend(const std::vector<LegendEntry>& entries, double left) {
       result.svg += fmt::format(
           "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" rx=\"2\"/>",
           entry.area_class, x + sample - 14, y - 6);
+      result.svg += text("tick", "start", x + sample + 2, y + 4, entry.name);
     } else {
-      result.svg +=
-          fmt::format("<line class=\"{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\"/>",
-                      entry.line_class, x, x + sample - 2, y, y);
+      result.svg += fmt::format(
+          "<g class=\"key\"><line class=\"{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\"/>",
+          entry.line_class, x, x + sample - 2, y, y);
+      result.svg += text("tick", "start", x + sample + 2, y + 4, entry.name) + "</g>";
     }
-    result.svg += text("tick", "start", x + sample + 2, y + 4, entry.name);
     x += wide;
   }
   result.bottom = y + legend_row;

@@ -48,8 +48,10 @@ std::string LossCourse::climb(const StepFacts& step) const {
   const bool is_above = losses_.size() >= short_window &&
                         recent(short_window) > limit + std::max(above_margin, above_ratio * limit);
   if (first_ && (runs_away || is_above))
-    return fmt::format("the loss is {:.4g} after {:.4g} at the start, and guessing costs {:.3g}",
-                       step.loss, *first_, run_.guessing());
+    return fmt::format("the loss is {:.4g}{} after {:.4g} at the start, and guessing costs {:.3g}",
+                       runs_away ? step.loss : recent(short_window),
+                       runs_away ? "" : fmt::format(" (the median of {} steps)", short_window),
+                       *first_, run_.guessing());
   if (lowest_step_ > 0 && losses_.size() == long_window &&
       recent(long_window) > climb_ratio * lowest_ + climb_margin)
     return fmt::format("the loss has climbed from {:.4g} at step {} to {:.4g}", lowest_,

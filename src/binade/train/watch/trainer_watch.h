@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/train/metrics.h"
+#include "binade/train/run/metrics.h"
 #include "binade/train/watch/run_watch.h"
 #include "binade/train/watch/weight_sample.h"
 
