@@ -24,6 +24,16 @@ if(binade_python_missing)
   return()
 endif()
 
+# pip shows nothing of a build unless asked (-v), so that minutes of compiling look like a hang: a line on the terminal,
+# if there is one, says what to expect.
+if(DEFINED SKBUILD)
+  cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+  math(EXPR minutes "(8 + ${cores} - 1) / ${cores}")
+  set(notice "binade: compiling takes about 8 minutes of processor time, ${minutes} on these ${cores} cores; pip -v shows it")
+  message(STATUS "${notice}")
+  execute_process(COMMAND sh -c "echo \"$1\" >/dev/tty" sh "${notice}" ERROR_QUIET OUTPUT_QUIET)
+endif()
+
 find_package(nanobind CONFIG REQUIRED)
 file(GLOB python_sources CONFIGURE_DEPENDS python/src/*.cpp)
 nanobind_add_module(_binade STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS ${python_sources})

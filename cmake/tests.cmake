@@ -39,9 +39,6 @@ target_precompile_headers(test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> $
 # What every test, and so the precompiled header, is compiled with.
 add_library(test_dependencies INTERFACE)
 target_include_directories(test_dependencies INTERFACE tests)
-target_compile_definitions(
-  test_dependencies INTERFACE BINADE_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/tests/golden"
-                              BINADE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 # GCC 12 sees overflows in string concatenation that are not there.
 target_compile_options(test_dependencies INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
                                                    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
@@ -61,7 +58,9 @@ binade_compile_test(test_headers)
 set(command_source "${CMAKE_CURRENT_SOURCE_DIR}/tests/cli/command.cpp")
 add_library(test_support STATIC ${support_sources} "${command_source}")
 binade_compile_test(test_support)
-target_compile_definitions(test_support PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>")
+# Tests ask support/paths.h for the folder of the sources, so that their own commands are the same in every clone.
+target_compile_definitions(test_support PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"
+                                                BINADE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 target_precompile_headers(test_support REUSE_FROM test_headers)
 
 # These tests link only the components up to their own; the others may use the whole library.
@@ -102,6 +101,12 @@ if(NOT BINADE_SANITIZE)
   target_compile_options(test_c_program PRIVATE -std=c11 -Wall -Wextra -Wpedantic -Werror)
   add_test(NAME c.program COMMAND test_c_program)
   set_tests_properties(c.program PROPERTIES LABELS c)
+  # The program in c.h, which tests/c/c_test.cpp compares with this file.
+  add_executable(test_c_example tests/c/example.c)
+  target_link_libraries(test_c_example PRIVATE binade)
+  target_compile_options(test_c_example PRIVATE -std=c11 -Wall -Wextra -Wpedantic -Werror)
+  add_test(NAME c.example COMMAND test_c_example)
+  set_tests_properties(c.example PROPERTIES LABELS c PASS_REGULAR_EXPRESSION "^6 15\n$")
   find_program(BINADE_RUSTC rustc)
   mark_as_advanced(BINADE_RUSTC)
   if(BINADE_RUSTC AND BINADE_SHARED)
@@ -135,13 +140,17 @@ endforeach()
 # A program for mpirun.
 add_executable(ranks_program tests/rank_program/main.cpp)
 add_executable(ranks_example examples/ranks/main.cpp)
-foreach(program IN ITEMS ranks_program ranks_example)
+file(GLOB grpo_sources CONFIGURE_DEPENDS examples/grpo/*.cpp)
+add_executable(grpo_example ${grpo_sources})
+foreach(program IN ITEMS ranks_program ranks_example grpo_example)
   target_link_libraries(${program} PRIVATE binade binade_dependencies)
   binade_compile(${program} -O0)
 endforeach()
 target_compile_definitions(test_ranks PRIVATE BINADE_RANKS_PROGRAM="$<TARGET_FILE:ranks_program>"
                                              BINADE_RANKS_EXAMPLE="$<TARGET_FILE:ranks_example>")
 add_dependencies(test_ranks ranks_program ranks_example)
+target_compile_definitions(test_cli PRIVATE BINADE_GRPO_EXAMPLE="$<TARGET_FILE:grpo_example>")
+add_dependencies(test_cli grpo_example)
 # Preloaded into runs of the program: its system calls fail.
 add_library(binade_fail_calls MODULE tests/preload/fail_calls.cpp)
 target_link_libraries(binade_fail_calls PRIVATE ${CMAKE_DL_LIBS})

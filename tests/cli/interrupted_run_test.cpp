@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/process.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 
 // What ends or disturbs a run from outside: signals, limits, closed streams, other processes,
 // changed files. Its work is saved each time.
@@ -193,7 +194,7 @@ TEST(InterruptedRun, AFileSizeLimitIsAnErrorEverywhere) {
   ASSERT_EQ(binade("train --steps 1 --out " + (folder / "run").string() + tiny_model).status, 0);
   for (const std::string& arguments :
        {"train --steps 2 --out " + out + tiny_model,
-        "tokenize train --vocab 400 --data " BINADE_SOURCE_DIR "/README.md " + out,
+        "tokenize train --vocab 400 --data " + (test::source_dir() / "README.md ").string() + out,
         "export " + (folder / "run").string() + " " + out}) {
     const Outcome outcome =
         run_shell("ulimit -f 1; " + quoted(BINADE_EXECUTABLE) + " " + arguments);

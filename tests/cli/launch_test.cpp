@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/launched_run.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 
 // `binade launch` as a supervisor: it knows stopped from failed, passes signals on, returns the
 // run's exit code, and takes its ranks with it.
@@ -30,8 +31,9 @@ class LaunchMpi : public ::testing::Test {
                       const std::string& checkpoint_every = "20") const {
     return "train --device cpu --layers 1 --width 16 --heads 2 --context 8 --batch 1 "
            "--accumulate 2 --eval-every 0 --eval-batches 1 --sample 0 --layer-stats 0 "
-           "--log-every 20 --data " BINADE_SOURCE_DIR "/README.md --steps " +
-           steps + " --checkpoint-every " + checkpoint_every + " --out " + run_.string();
+           "--log-every 20 --data " +
+           (test::source_dir() / "README.md").string() + " --steps " + steps +
+           " --checkpoint-every " + checkpoint_every + " --out " + run_.string();
   }
 
   static std::vector<std::string> launch(const std::string& options) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cli/command.h"
+#include "support/paths.h"
 
 namespace binade::cli {
 namespace {
@@ -25,7 +26,7 @@ class Launcher : public ::testing::Test {
     home_ = pattern;
     fs::create_directories(home_ / "bin");
     fs::create_directories(home_ / "project/cmake");
-    const fs::path source = BINADE_SOURCE_DIR;
+    const fs::path source = test::source_dir();
     fs::copy(source / "binade", home_ / "project/binade");
     for (const char* file : {"packages.sh", "debian-packages.txt"}) {
       fs::copy(source / "cmake" / file, home_ / "project/cmake" / file);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "support/paths.h"
 
 // Training on many ranks: the files of one process, byte for byte.
 namespace binade::cli {
@@ -18,10 +19,12 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* ranks_run =
+const std::string ranks_run =
     "train --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 1 --accumulate 5 "
     "--steps 6 --eval-every 3 --eval-batches 3 --checkpoint-every 3 --layer-stats 3 --sample 0 "
-    "--quiet --out run --data " BINADE_SOURCE_DIR "/README.md ";
+    "--hash-every 2 "
+    "--quiet --out run --data " +
+    (test::source_dir() / "README.md").string() + " ";
 
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -104,6 +107,8 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
       {"--recipe mxfp8", 3},
       {"--precision fp32 --optimizer lion --freeze embedding --clip 0.1", 2},
       {"--precision bf16 --moments 8bit", 3},
+      {"--precision bf16 --qat nvfp4 --tied-head false --qat-head", 3},
+      {"--precision fp32 --qat q4_0 --stage 3 --activations recompute", 2},
       {"--precision bf16 --stage 3 --activations recompute", 3},
       {"--precision fp16 --scale-init 16777216 --stage 3 --params masters", 2},
       {"--recipe 'delayed, history = 3' --stage 3 --freeze blocks.0", 2},
@@ -261,8 +266,8 @@ TEST_F(RanksMpi, TakeTheMemoryOfThePlan) {
     const fs::path run = trained("many", 2,
                                  "train " + options +
                                      "--steps 3 --eval-every 0 --sample 0 --quiet "
-                                     "--checkpoint-every 0 --out run --data " BINADE_SOURCE_DIR
-                                     "/README.md --stage " +
+                                     "--checkpoint-every 0 --out run --data " +
+                                     (test::source_dir() / "README.md").string() + " --stage " +
                                      std::to_string(stage));
     ASSERT_EQ(outcome_.status, 0) << outcome_.err;
     const double planned = memory.at(static_cast<size_t>(stage) - 1).get<double>();

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 
 namespace binade::cli {
 namespace {
@@ -59,6 +60,52 @@ TEST(CliTrain, TrainsGeneratesAndResumes) {
   const Outcome more = binade("train --resume --steps 6 --out " + out);
   ASSERT_EQ(more.status, 0) << more.err;
   EXPECT_THAT(more.out, HasSubstr("resuming at step 4"));
+}
+
+// A loss scale far too low: every gradient underflows. The cure that was printed is applied by the
+// command that was printed.
+TEST(CliTrain, StartsARunWithTheCureOfAnother) {
+  const testing::TemporaryFolder folder;
+  const std::string sick = quoted((folder / "sick").string()),
+                    cured = quoted((folder / "cured").string());
+  const Outcome trained =
+      binade("train --precision fp16 --scale-init 1e-6 --steps 4 --out " + sick + small_run);
+  EXPECT_THAT(trained.out,
+              ::testing::ContainsRegex("cure, replayed with success on [89] of 9 batches"));
+  EXPECT_THAT(trained.out, HasSubstr("binade train --cure " + (folder / "sick").string()));
+  const std::string cure = testing::content_of(folder / "sick/cure.toml");
+  EXPECT_THAT(cure, HasSubstr("[precision]\nscale_init = "));
+  const Outcome outcome = binade("train --cure " + sick + " --out " + cured);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(
+      testing::content_of(folder / "cured/config.toml"),
+      HasSubstr(cure.substr(cure.find("scale_init"), cure.size() - cure.find("scale_init") - 1)));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("verdict")));
+  // Options override it, and CONFIG takes the place of the run's settings.
+  const Outcome dry =
+      binade("train --cure " + sick + " --scale-init 64 --dry-run --out " + cured + "2");
+  EXPECT_THAT(dry.out, HasSubstr("scale_init = 64"));
+  EXPECT_THAT(dry.out, HasSubstr("width = 16"));
+  const std::string own =
+      quoted(folder.put("own.toml", "[model]\nwidth = 32\nheads = 2\n").string());
+  const Outcome other =
+      binade("train " + own + " --cure " + sick + " --dry-run --out " + cured + "3");
+  EXPECT_THAT(other.out, HasSubstr("width = 32"));
+}
+
+TEST(CliTrain, RefusesACureThatIsNone) {
+  const testing::TemporaryFolder folder;
+  const std::string run = quoted((folder / "run").string());
+  ASSERT_EQ(binade("train --steps 1 --quiet --out " + run + small_run).status, 0);
+  const std::pair<std::string, const char*> cases[] = {
+      {"train --cure " + run, "expected cure.toml in the run's folder, found none"},
+      {"train --cure no-such-run", "no-such-run"},
+      {"train --resume --cure " + run, "expected a new run, found --resume"}};
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = binade(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+  }
 }
 
 TEST(CliTrain, JsonIsOneDocumentALine) {
@@ -162,8 +209,7 @@ TEST(CliTrain, DryRunTrainsNothing) {
 TEST(CliTrain, TheDocumentedForecastIsThatOfTheProgram) {
   const Outcome outcome = binade("train --dry-run --device cpu --preset gpt2-124m");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const std::string document =
-      testing::content_of(std::filesystem::path(BINADE_SOURCE_DIR) / "docs/training.md");
+  const std::string document = testing::content_of(test::source_dir() / "docs/training.md");
   const size_t begin = document.find("# 124,439,808 parameters"), end = document.find("```", begin);
   ASSERT_NE(begin, std::string::npos);
   EXPECT_THAT(outcome.out, HasSubstr(document.substr(begin, end - begin)));

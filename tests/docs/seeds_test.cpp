@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 
 // Walks the tables of docs/seeds.md: runs each command and looks for the text that the page quotes.
 namespace binade::docs {
@@ -34,7 +35,7 @@ std::vector<std::string> table_cells(const std::string& line) {
 
 std::vector<ClaimRow> claim_rows() {
   std::vector<ClaimRow> rows;
-  std::istringstream page(content_of(std::filesystem::path(BINADE_SOURCE_DIR) / "docs/seeds.md"));
+  std::istringstream page(content_of(test::source_dir() / "docs/seeds.md"));
   std::string section;
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) section = line.substr(3);
@@ -112,7 +113,7 @@ TEST(SeedsSlow, CommandsShowTheClaims) {
 
 // Each experiment of the lab is on the page.
 TEST(Seeds, EveryExperimentIsListed) {
-  const std::string page = content_of(std::filesystem::path(BINADE_SOURCE_DIR) / "docs/seeds.md");
+  const std::string page = content_of(test::source_dir() / "docs/seeds.md");
   std::istringstream list(cli::binade("lab").out);
   std::string line;
   std::getline(list, line);

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "document_programs.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 #include "support/pattern.h"
 
 // Runs the programs and commands of docs/ from the documents' own text, so that they stay true.
@@ -20,7 +21,7 @@ using document_programs::programs;
 using testing::content_of;
 using testing::TemporaryFolder;
 
-const std::filesystem::path documents = std::filesystem::path(BINADE_SOURCE_DIR) / "docs";
+const std::filesystem::path documents = test::source_dir() / "docs";
 
 // The lines of all blocks of the language in a document.
 std::vector<std::string> lines_in_blocks(const std::string& document, const std::string& language) {
@@ -119,8 +120,8 @@ TEST(FineTuningSlow, CommandsRunInTheirOrder) {
 // Every message that the page explains is in the sources, word by word.
 TEST(Troubleshooting, MessagesExist) {
   std::string sources;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(
-           std::filesystem::path(BINADE_SOURCE_DIR) / "src/binade")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_dir() / "src/binade")) {
     if (entry.path().extension() == ".cpp") sources += content_of(entry.path());
   }
   const std::string page = content_of(documents / "troubleshooting.md");

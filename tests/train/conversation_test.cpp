@@ -52,14 +52,13 @@ TEST(Conversation, AnswersEndWithATokenOrItsText) {
              bytes = data::open_tokenizer("bytes");
   const data::ChatTemplate chatml = data::chat_template_of(data::ChatFormat::chatml, {});
   ContinuationOptions options;
-  Conversation(chatml, *tokenizer).end_with_answer(options);
+  end_with_answer(chatml, *tokenizer, options);
   EXPECT_THAT(options.generate.eos, ElementsAre(4));  // the place in the list of chat.py
   EXPECT_THAT(options.stops, IsEmpty());
-  Conversation(chatml, *bytes).end_with_answer(options);
+  end_with_answer(chatml, *bytes, options);
   EXPECT_THAT(options.generate.eos, ElementsAre(4));
   EXPECT_THAT(options.stops, ElementsAre("<|im_end|>"));
-  Conversation(data::chat_template_of(data::ChatFormat::mistral, {}), *bytes)
-      .end_with_answer(options);
+  end_with_answer(data::chat_template_of(data::ChatFormat::mistral, {}), *bytes, options);
   EXPECT_EQ(options.stops.size(), 1u);  // a template without EOS has no end
 }
 

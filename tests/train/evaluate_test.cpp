@@ -10,7 +10,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/shape/shape.h"
-#include "binade/train/loop.h"
+#include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
 #include "support/error_of.h"
 #include "train/small_run.h"

@@ -10,7 +10,7 @@
 #include "binade/io/huggingface.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
-#include "binade/train/loop.h"
+#include "binade/train/run/loop.h"
 #include "binade/train/trainer.h"
 #include "io/temporary_folder.h"
 #include "support/error_of.h"

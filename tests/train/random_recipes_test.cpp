@@ -11,7 +11,7 @@
 #include "binade/amp/recipe/layer_facts.h"
 #include "binade/amp/recipe/text.h"
 #include "binade/nn/language_model.h"
-#include "binade/train/order.h"
+#include "binade/train/run/order.h"
 #include "support/error_of.h"
 
 // Recipes of random fields, sensible or not: each is refused with the name of a field, or is read

@@ -68,8 +68,8 @@ class Streams : public ::testing::TestWithParam<nn::LanguageModelConfig> {
       if (started == all.size()) return {};
       StreamRequest request = all[started];
       std::vector<int64_t>* text = &result[started++];
-      request.on_token = [text](int64_t token) {
-        text->push_back(token);
+      request.on_token = [text](const ScoredToken& token) {
+        text->push_back(token.id);
         return true;
       };
       request.on_end = [&ended] { ++ended; };
@@ -104,7 +104,7 @@ TEST_P(Streams, EndWhenTheCallerSaysSo) {
     return StreamRequest{.prompt = {1, 2},
                          .options = {.tokens = 20},
                          .on_token =
-                             [&tokens, last, count = int64_t{0}](int64_t) mutable {
+                             [&tokens, last, count = int64_t{0}](const ScoredToken&) mutable {
                                ++tokens;
                                return ++count < last;
                              },

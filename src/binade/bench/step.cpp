@@ -7,7 +7,7 @@
 #include "binade/base/random.h"
 #include "binade/bench/machine.h"
 #include "binade/train/machine.h"
-#include "binade/train/throughput.h"
+#include "binade/train/run/throughput.h"
 #include "binade/train/trainer.h"
 
 namespace binade::bench {

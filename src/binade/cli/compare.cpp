@@ -16,7 +16,7 @@
 #include "binade/cli/configuration.h"
 #include "binade/cli/values.h"
 #include "binade/io/file.h"
-#include "binade/train/signals.h"
+#include "binade/train/run/signals.h"
 
 namespace binade::cli {
 namespace {

@@ -15,11 +15,12 @@
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/cured.h"
 #include "binade/train/config/keys.h"
 #include "binade/train/config/setting.h"
-#include "binade/train/resume_check.h"
-#include "binade/train/resume_settings.h"
-#include "binade/train/run_folder.h"
+#include "binade/train/run/folder.h"
+#include "binade/train/run/resume_check.h"
+#include "binade/train/run/resume_settings.h"
 
 namespace binade::cli {
 namespace {
@@ -62,6 +63,33 @@ bool has_saved_run(const std::string& out, const GivenOptions& options) {
                  .found = "none",
                  .hint = "a run that was ended in its first seconds has saved nothing: add its "
                          "options, and --resume starts it"});
+}
+
+// The settings of a run, or of CONFIG, with what the doctor found to cure it, for a new run.
+train::Config cured_settings(const ConfigArguments& arguments, train::Sources sources,
+                             bool resume) {
+  const io::Path run(io::Directory(arguments.cure, "train"));
+  train::check_run_entries(run);
+  const auto refuse = [&](std::string expected, std::string found, std::string hint) {
+    fail("train", {.argument = "--cure " + arguments.cure,
+                   .expected = std::move(expected),
+                   .found = std::move(found),
+                   .hint = std::move(hint)});
+  };
+  if (resume)
+    refuse("a new run", "--resume",
+           "a cure changes what a run computes: it applies from the first step on");
+  const io::Path cure = run / train::cure_file;
+  if (!cure.exists())
+    refuse(fmt::format("{} in the run's folder", train::cure_file), "none",
+           "the doctor writes it when it has found a cure: doctor.txt says what it knows");
+  if (sources.file.empty()) {
+    sources.file = run / "config.toml";
+    if (!sources.file.exists()) refuse("the folder of a run", "no config.toml in it", "");
+    // The next free folder instead of the run's own, unless options name one.
+    sources.options.insert(sources.options.begin(), {"out", ""});
+  }
+  return train::resolve_cured(sources, cure);
 }
 
 }  // namespace
@@ -107,7 +135,10 @@ train::Config configuration(const ConfigArguments& arguments, GivenOptions defau
     if (name == "out") out = text;
   }
   train::Config config;
-  if (resume && sources.file.empty() && !out.empty() && has_saved_run(out, *arguments.options)) {
+  if (!arguments.cure.empty()) {
+    config = cured_settings(arguments, std::move(sources), resume);
+  } else if (resume && sources.file.empty() && !out.empty() &&
+             has_saved_run(out, *arguments.options)) {
     train::ResumeSettings saved =
         train::saved_settings(io::Directory(out, "train"), *arguments.options);
     if (warnings != nullptr) *warnings = std::move(saved.warnings);

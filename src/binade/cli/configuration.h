@@ -12,6 +12,7 @@ namespace binade::cli {
 // A training configuration on a command line: a file, and options that override it.
 struct ConfigArguments {
   std::string file;
+  std::string cure;  // the folder of a run whose settings and cure to take; empty: none
   std::shared_ptr<GivenOptions> options = std::make_shared<GivenOptions>();
 };
 

@@ -7,6 +7,7 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/cli/values.h"
+#include "binade/cli/weight_formats.h"
 #include "binade/io/safetensors.h"
 #include "binade/train/evaluate.h"
 
@@ -23,6 +24,7 @@ struct EvalArguments {
   int64_t stride = 0;
   bool json = false;
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
+  std::shared_ptr<io::WeightFormatOptions> weights = std::make_shared<io::WeightFormatOptions>();
 };
 
 // False if some tokens were not predicted: the bytes of their text are not known.
@@ -53,6 +55,7 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
 void run(const EvalArguments& arguments) {
   const auto folder = chosen_model(arguments.folder, "eval");
   const auto model = arguments.model->load(folder, "eval");
+  io::set_weight_format(*model, *arguments.weights);
   const auto data = train::evaluation_data(folder, arguments.data, model->config());
   const train::InferenceScope scope = arguments.model->scope();
   const train::Evaluation result =
@@ -92,6 +95,10 @@ void add_eval(CLI::App& app) {
           "perplexity does; default: consecutive windows")
       ->transform(whole_number(1, max_stride));
   add_model_options(*command, arguments->model);
+  add_weight_format(*command, "--as",
+                    "Round the weights of the blocks' linear layers to the values that a file in "
+                    "this format holds",
+                    arguments->weights);
   command->add_option("--logits", arguments->logits,
                       "Also write the logits of every position to this safetensors file");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "binade/backend/capabilities.h"
 #include "binade/base/error.h"
@@ -22,12 +23,13 @@
 #include "binade/cli/values.h"
 #include "binade/data/chat/chat_template.h"
 #include "binade/data/text_reader.h"
+#include "binade/data/token_text.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/file.h"
 #include "binade/train/config/choices.h"
-#include "binade/train/continuation.h"
 #include "binade/train/conversation.h"
+#include "binade/train/run/continuation.h"
 #include "binade/train/streams.h"
 
 namespace binade::cli {
@@ -36,6 +38,7 @@ namespace {
 constexpr int64_t max_prompt = int64_t{1} << 28;
 constexpr int64_t max_count = 1'000'000;
 constexpr int64_t max_streams = 4096;
+constexpr int64_t max_top = 100;
 // Texts at once, unless told otherwise, where a text does not depend on its company: there results
 // are the same for every batch.
 constexpr int64_t many_streams = 16;
@@ -46,6 +49,7 @@ struct GenerateArguments {
   std::string prompt_file, prompts;
   int64_t count = 1, streams = 0;
   bool interactive = false, chat = false, json = false;
+  std::optional<int64_t> top = {};  // print log-probabilities, and those of this many others
   std::optional<data::ChatFormat> format = {};  // none: that of the model's template
   train::ContinuationOptions options;
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
@@ -139,7 +143,7 @@ class Generator {
                                                             if (!json) show(stream.add(part));
                                                           });
     if (conversation_) conversation_->add_answer(utf8(made.text));
-    show(json ? line_of(prompt, sample, made) : stream.finish() + "\n");
+    show(json ? line_of({prompt, sample, made}) : stream.finish() + "\n");
     return made.finish;
   }
 
@@ -151,13 +155,14 @@ class Generator {
       int64_t sample;
       train::ContinuedText text;
       std::optional<train::Continuation> made = {};
+      std::vector<train::ScoredToken> scores = {};
     };
     std::deque<Text> texts;  // that are not printed yet
     size_t printed = 0, started = 0;
     const auto print_ready = [&] {
       for (; !texts.empty() && texts.front().made; texts.pop_front()) {
         const Text& one = texts.front();
-        show(title(printed++) + whole_text(one.prompt, one.sample, *one.made));
+        show(title(printed++) + whole_text({one.prompt, one.sample, *one.made, one.scores}));
       }
     };
     const auto next = [&]() -> std::optional<train::StreamRequest> {
@@ -168,7 +173,11 @@ class Generator {
           Text{prompts[prompt], sample, train::ContinuedText(*tokenizer_, options_)});
       train::StreamRequest request{.prompt = ids_of(text->prompt), .options = options_.generate};
       request.options.sample = sample;
-      request.on_token = [text](int64_t token) { return text->text.add(token); };
+      request.scores = {.generated = arguments_.top.has_value(), .top = arguments_.top.value_or(0)};
+      request.on_token = [this, text](const train::ScoredToken& token) {
+        if (arguments_.top) text->scores.push_back(token);
+        return text->text.add(token.id);
+      };
       request.on_end = [text, &print_ready] {
         text->made = text->text.finish();
         print_ready();
@@ -186,11 +195,30 @@ class Generator {
   }
 
  private:
+  struct CompleteText {
+    const std::string& prompt;
+    int64_t sample;
+    const train::Continuation& made;
+    std::span<const train::ScoredToken> scores = {};
+  };
+
   // What print() shows of a text once it is complete.
-  std::string whole_text(const std::string& prompt, int64_t sample,
-                         const train::Continuation& made) const {
-    if (arguments_.json) return line_of(prompt, sample, made);
-    return train::printable((conversation_ ? "" : prompt) + made.text) + "\n";
+  std::string whole_text(const CompleteText& text) const {
+    if (arguments_.json) return line_of(text);
+    return train::printable((conversation_ ? "" : text.prompt) + text.made.text) + "\n" +
+           table_of(text.scores);
+  }
+
+  // A line for each token: its log-probability and text.
+  std::string table_of(std::span<const train::ScoredToken> scores) const {
+    std::string table;
+    std::optional<int64_t> before;
+    for (const train::ScoredToken& token : scores) {
+      table += fmt::format("{:12.6f}  {}\n", token.log_prob,
+                           json::in_quotes(data::token_text(*tokenizer_, before, token.id)));
+      before = token.id;
+    }
+    return table;
   }
 
   std::vector<int64_t> ids_of(const std::string& prompt) {
@@ -207,15 +235,37 @@ class Generator {
                         .found = "none in " + folder_.string(),
                         .hint = "give --chat-format chatml, llama3, gemma or mistral"});
     opening_ = conversation_ = train::Conversation(*chat, *tokenizer_);
-    opening_->end_with_answer(options_);
+    train::end_with_answer(*chat, *tokenizer_, options_);
   }
 
-  static std::string line_of(const std::string& prompt, int64_t sample,
-                             const train::Continuation& made) {
+  std::string line_of(const CompleteText& text) const {
     json::Writer out;
-    out.begin_object().key("prompt").value(utf8(prompt)).key("sample").value(sample);
-    out.key("text").value(utf8(made.text)).key("tokens").value(made.tokens);
-    return out.key("finish").value(name(made.finish)).end_object().text() + "\n";
+    out.begin_object().key("prompt").value(utf8(text.prompt)).key("sample").value(text.sample);
+    out.key("text").value(utf8(text.made.text)).key("tokens").value(text.made.tokens);
+    out.key("finish").value(name(text.made.finish));
+    if (arguments_.top) write_scores(text.scores, out.key("logprobs"));
+    return out.end_object().text() + "\n";
+  }
+
+  void write_scores(std::span<const train::ScoredToken> scores, json::Writer& out) const {
+    std::optional<int64_t> before;
+    const auto write = [&](int64_t id, float log_prob) {
+      out.begin_object().key("id").value(id);
+      out.key("token").value(utf8(data::token_text(*tokenizer_, before, id)));
+      out.key("logprob").value(train::finite(log_prob));
+    };
+    out.begin_array();
+    for (const train::ScoredToken& token : scores) {
+      write(token.id, token.log_prob);
+      out.key("top").begin_array();
+      for (const auto& [id, log_prob] : token.top) {
+        write(id, log_prob);
+        out.end_object();
+      }
+      out.end_array().end_object();
+      before = token.id;
+    }
+    out.end_array();
   }
 
   const GenerateArguments& arguments_;
@@ -236,7 +286,7 @@ void print_all(const GenerateArguments& arguments, Generator& generator) {
     return terminal::styled(fmt::format("--- {} of {}\n", index + 1, all), terminal::Style::dim,
                             color);
   };
-  if (all > 1 && generator.streams() > 1)
+  if (arguments.top || (all > 1 && generator.streams() > 1))
     return generator.print_many(prompts, arguments.count, title);
   size_t at = 0;
   for (const std::string& prompt : prompts) {
@@ -383,6 +433,12 @@ void add_generate(CLI::App& app) {
       ->allow_extra_args(false);
   add_model_options(*command, arguments->model);
   command->add_flag("--json", arguments->json, "Print a line of JSON for each text");
+  command
+      ->add_option("--logprobs", arguments->top,
+                   "Print the log-probability of every token; with --json also those of the N most "
+                   "likely in its place")
+      ->transform(whole_number(0, max_top))
+      ->excludes("--interactive");
   command->callback([arguments] { run(*arguments); });
 }
 

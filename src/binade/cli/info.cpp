@@ -13,7 +13,7 @@
 #include "binade/ranks/communicator.h"
 #include "binade/train/machine.h"
 #include "binade/train/memory/device_memory.h"
-#include "binade/train/progress.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::cli {
 namespace {

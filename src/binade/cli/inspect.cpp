@@ -18,9 +18,10 @@ void add_inspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Print statistics of a tensor or token file");
   auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("PATH", arguments->path,
-                   "A safetensors file, a token file (.bin), or the folder of a model, a "
-                   "checkpoint or a run")
+      ->add_option(
+          "PATH", arguments->path,
+          "A safetensors file, a GGUF file, a token file (.bin), or the folder of a model, "
+          "a checkpoint or a run")
       ->required();
   command->add_option("--only", arguments->only, "Only tensors whose names contain this text");
   command->add_flag("--histogram", arguments->histogram, "Print a histogram of the exponents");

@@ -52,11 +52,17 @@ int64_t newest_step(const fs::path& run) {
   return all.empty() ? -1 : all.back().step;
 }
 
+bool verifies(const Words& train) {
+  return std::any_of(train.begin(), train.end(),
+                     [](const std::string& word) { return word.starts_with("--verify"); });
+}
+
 // Whether another start may help: a run that ended by itself, by a signal or by its time limit has
-// said what it wanted, and one that diverged would do so again.
-bool failed(int status) {
-  return status != 0 && status != failed_training && status != 124 && status != 128 + SIGINT &&
-         status != 128 + SIGTERM && status != 128 + SIGHUP;
+// said what it wanted, and one that diverged or differs from another would do so again.
+bool failed(int status, const Words& train) {
+  return status != 0 && !(status == different && verifies(train)) && status != failed_training &&
+         status != 124 && status != 128 + SIGINT && status != 128 + SIGTERM &&
+         status != 128 + SIGHUP;
 }
 
 // Something killed a rank, or it crashed; bad input ends with another code.
@@ -109,7 +115,7 @@ int launch(const LaunchArguments& arguments, const Words& train) {
   const std::optional<fs::path> out = out_of(train);
   int64_t before = out ? newest_step(*out) : -1;
   int status = start(train);
-  for (int restart = 0; restart < arguments.restarts && failed(status); ++restart) {
+  for (int restart = 0; restart < arguments.restarts && failed(status, train); ++restart) {
     const int64_t now = newest_step(*out);
     // A failure without a newer checkpoint would come again, unless something else caused it.
     const bool again = now > before || (restart == 0 && (was_killed(status) || resumes(train)));

@@ -79,10 +79,14 @@ int run(int argc, char** argv) {
   binade::cli::add_train(app);
   binade::cli::add_launch(app);
   binade::cli::add_generate(app);
+  binade::cli::add_serve(app);
   binade::cli::add_eval(app);
   binade::cli::add_export(app);
   binade::cli::add_import(app);
   binade::cli::add_inspect(app);
+  binade::cli::add_at(app);
+  binade::cli::add_diff(app);
+  binade::cli::add_reproduce(app);
   binade::cli::add_report(app);
   binade::cli::add_tokenize(app);
   binade::cli::add_bench(app);

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "binade/amp/capability.h"
 #include "binade/backend/capabilities.h"
@@ -17,24 +18,36 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/cli/values.h"
+#include "binade/lab/gpu_speed.h"
 #include "binade/lab/rank_plan.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/memory/device_memory.h"
-#include "binade/train/progress.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::cli {
 namespace {
+
+// A fraction of the CPUs that is no background noise.
+constexpr double busy = 0.15;
 
 struct PlanArguments : ConfigArguments {
   int ranks = 0;  // 0: not asked for
   lab::Network network;
   bool json = false;
+  std::string gpu;    // its name; empty: this machine
+  double tflops = 0;  // of a GPU without a name; 0: none
+
+  std::optional<lab::Gpu> other_gpu() const {
+    if (!gpu.empty()) return lab::find_gpu(gpu);
+    if (tflops > 0) return lab::gpu_of_tflops(tflops);
+    return {};
+  }
 };
 
-void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
+void print_json(const lab::Plan& plan, int64_t memory) {
   json::Writer out(2);
   out.begin_object().key("memory").value(memory).key("rows").begin_array();
-  for (const lab::PlanRow& row : rows) {
+  for (const lab::PlanRow& row : plan.rows) {
     out.begin_object()
         .key("name")
         .value(row.name)
@@ -57,9 +70,12 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
     out.key("peak").value(row.forecast.run_peak()).key("rss");
     row.process > 0 ? out.value(row.process) : out.value(nullptr);
     out.key("largest_batch").value(row.largest_batch);
-    out.key("tokens_per_second").value(row.tokens_per_second).end_object();
+    out.key("tokens_per_second").value(row.speed.likely);
+    out.key("tokens_per_second_range").begin_array();
+    out.value(row.speed.low).value(row.speed.high).end_array().end_object();
   }
-  fmt::print("{}\n", out.end_array().end_object().text());
+  out.end_array().key("other_load").value(plan.other_load);
+  fmt::print("{}\n", out.end_object().text());
 }
 
 // The precisions that the device multiplies in a wider type.
@@ -80,8 +96,20 @@ int text_width() {
   return terminal::is_terminal(stdout) ? terminal::width(stdout) : std::numeric_limits<int>::max();
 }
 
-void print_text(const train::Config& config, const std::vector<lab::PlanRow>& rows,
-                int64_t memory) {
+// What the speeds of a plan are.
+std::string source_of_speed(const train::Config& config, const std::optional<lab::Gpu>& gpu) {
+  if (gpu)
+    return fmt::format(
+        "follow\nfrom the data sheet of {} and the utilization that was measured on an H200",
+        gpu->name);
+  return backend::capabilities(train::device_of(config)).is_asynchronous
+             ? "are\nbelow an upper bound: a roofline of this machine, measured now"
+             : "follow\nfrom steps of a small model of this kind on this machine, measured now";
+}
+
+void print_text(const train::Config& config, const lab::Plan& plan, int64_t memory,
+                const std::optional<lab::Gpu>& gpu) {
+  const std::vector<lab::PlanRow>& rows = plan.rows;
   fmt::print(
       "{} parameters\n{} x {} sequences of {} tokens per step, {} of memory\n\n{}\n"
       "Bytes are at the peak of a step; logits: those of the loss; copies: 16-bit\n"
@@ -90,9 +118,12 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
       "allocator keeps. 'batch' is the largest that fits. Tokens per second {}.\n",
       grouped(rows.front().forecast.parameter_count), config.train.accumulate, config.train.batch,
       config.model.context, train::bytes_text(memory), lab::plan_text(rows, memory, text_width()),
-      backend::capabilities(train::device_of(config)).is_asynchronous
-          ? "are\nan upper bound: a roofline of this machine, measured now"
-          : "follow\nfrom steps of a small model of this kind on this machine, measured now");
+      source_of_speed(config, gpu));
+  if (plan.other_load > busy)
+    fmt::print(
+        "Other processes used {:.0f}% of the CPUs meanwhile: on an idle machine it is faster.\n",
+        100 * plan.other_load);
+  if (gpu) return;
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(
@@ -118,22 +149,25 @@ void print_json(const std::vector<lab::RankPlan>& plans) {
 }
 
 void plan_ranks(const train::Config& config, const PlanArguments& arguments) {
+  const std::optional<lab::Gpu> gpu = arguments.other_gpu();
   lab::Network network = arguments.network;
   network.inside *= 1e9;
   network.between *= 1e9;
-  const std::vector<lab::RankPlan> plans = lab::plan_up_to(config, arguments.ranks, network);
+  const std::vector<lab::RankPlan> plans =
+      lab::plan_up_to(config, arguments.ranks, network, gpu ? &*gpu : nullptr);
   if (arguments.json) return print_json(plans);
   fmt::print(
       "{} micro-batches of {} x {} tokens per step\n{} of a machine, {} GB/s inside of it and {} "
       "GB/s "
       "out of it\n\n{}\n"
       "Memory is that of one rank at the peak of its steps. Sent bytes and times are\n"
-      "those of stage {}. Compute follows from measurements of this machine, now; no\n"
+      "those of stage {}. Compute follows from {}; no\n"
       "overlap with the network is assumed.\n",
       config.train.accumulate, config.train.batch, config.model.context,
       network.per_node == 1 ? "one rank" : fmt::format("{} ranks", network.per_node),
       network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans, text_width()),
-      config.ranks.stage);
+      config.ranks.stage,
+      gpu ? "the data sheet of " + gpu->name : "measurements of this machine, now");
 }
 
 }  // namespace
@@ -162,17 +196,26 @@ void add_plan(CLI::App& app) {
                    "GB/s from a rank to other machines; default: 12")
       ->check(real_number(1e-3, 1e6))
       ->needs(ranks);
+  auto* gpu = command->add_option("--gpu", arguments->gpu,
+                                  "Forecast for another machine's GPU: H100, H200, A100, RTX 4090");
+  command
+      ->add_option("--tflops", arguments->tflops,
+                   "The same for a GPU of this many dense bf16 TFLOP/s")
+      ->check(real_number(1e-3, 1e6))
+      ->excludes(gpu);
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
   command->callback([arguments] {
     const train::Config config = configuration(*arguments);
     if (arguments->ranks > 0) return plan_ranks(config, *arguments);
+    const std::optional<lab::Gpu> gpu = arguments->other_gpu();
     const int64_t memory = config.train.memory.kind == train::MemoryBudget::Kind::bytes
                                ? config.train.memory.bytes
-                               : train::total_memory(train::device_of(config));
-    const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
-    if (arguments->json) return print_json(rows, memory);
-    print_text(config, rows, memory);
+                           : gpu && gpu->memory > 0 ? gpu->memory
+                                                    : train::total_memory(train::device_of(config));
+    const lab::Plan plan = lab::plan(config, memory, gpu ? &*gpu : nullptr);
+    if (arguments->json) return print_json(plan, memory);
+    print_text(config, plan, memory, gpu);
   });
 }
 

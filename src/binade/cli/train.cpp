@@ -26,14 +26,14 @@
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/ranks/communicator.h"
-#include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
-#include "binade/train/loop.h"
 #include "binade/train/memory/forecast.h"
 #include "binade/train/report/run_comparison.h"
 #include "binade/train/report/run_summary.h"
-#include "binade/train/signals.h"
+#include "binade/train/run/check.h"
+#include "binade/train/run/loop.h"
+#include "binade/train/run/signals.h"
 
 namespace binade::cli {
 namespace {
@@ -116,6 +116,7 @@ void print_json(const train::RunResult& result, const train::Config& config) {
   out.key("stopped_early").value(result.stopped_early);
   out.key("finished_before").value(result.finished_before);
   if (!result.failure.empty()) out.key("failure").value(result.failure);
+  if (!result.difference.empty()) out.key("difference").value(result.difference);
   if (!result.best.empty() && result.best_validation_loss) {
     out.key("best").value(result.best.string()).key("best_step").value(result.best_step);
     out.key("best_validation_loss").value(*result.best_validation_loss);
@@ -194,6 +195,11 @@ void print_result(const train::RunResult& result, const train::Config& config,
   }
   if (result.stopped_early && !result.finished_before)
     fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
+  if (!result.difference.empty())
+    fmt::print("{} {}\n",
+               terminal::styled("stopped at a difference:", terminal::Style::red,
+                                terminal::has_color(stdout)),
+               result.difference);
   if (!result.failure.empty())
     fmt::print(
         "{} {}\n",
@@ -207,7 +213,7 @@ void print_result(const train::RunResult& result, const train::Config& config,
   if (config.precision.automatic && !result.interrupted)
     print_baselines(train::read_run(result.folder), program, folder);
   fmt::print("report:      {}\n", result.report.string());
-  if (result.interrupted || !result.failure.empty()) return;
+  if (result.interrupted || !result.failure.empty() || !result.difference.empty()) return;
   fmt::print("more text:   {} generate {}\n", program, folder);
   fmt::print("export:      {} export {} model-hf   # for transformers\n", program, folder);
 }
@@ -274,6 +280,7 @@ void train_on(CLI::App& command, const RunArguments& arguments,
                    arguments.baselines);
   } catch (const std::system_error&) {  // main() reports that the output could not be written
   }
+  if (!result.difference.empty()) throw CLI::RuntimeError(different);
   if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
   if (!result.failure.empty()) throw CLI::RuntimeError(failed_training);
 }
@@ -288,6 +295,8 @@ void add_train(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
   command->add_flag("--baselines", arguments->baselines,
                     "With --auto-precision: then train bf16 and plain fp8 alike, to compare");
+  command->add_option("--cure", arguments->cure,
+                      "Start the run in this folder anew, with the cure that the doctor found");
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     train::keep_save_requests();

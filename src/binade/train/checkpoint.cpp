@@ -42,7 +42,9 @@ std::string manifest_of(const io::Path& folder, const Snapshot& snapshot) {
                             {"data", origin.data},
                             {"arithmetic", origin.arithmetic},
                             {"binade", origin.version},
-                            {"base", origin.base}},
+                            {"base", origin.base},
+                            {"hash", snapshot.state.empty() ? "" : to_text(snapshot.hash)},
+                            {"link", snapshot.link}},
                            checkpoint_op);
 }
 
@@ -108,7 +110,9 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
                     .state = trainer.state_dict(),
                     .config = to_toml(trainer.config()),
                     .tokenizer = std::string(tokenizer),
-                    .companions = companions};
+                    .companions = companions,
+                    .origin = {},
+                    .hash = trainer.hash()};
   const Config& config = trainer.config();
   if (config.lora.rank > 0) {
     snapshot.weights = io::adapter_tensors(trainer.model());
@@ -168,6 +172,11 @@ fs::path save_checkpoint(Trainer& trainer, const io::Path& folder, int64_t keep,
 Origin read_origin(const io::Path& checkpoint) {
   std::map<std::string, std::string> facts = io::read_manifest(checkpoint, checkpoint_op).facts;
   return {facts["run"], facts["data"], facts["arithmetic"], facts["binade"], facts["base"]};
+}
+
+CheckpointHash read_hash(const io::Path& checkpoint) {
+  std::map<std::string, std::string> facts = io::read_manifest(checkpoint, checkpoint_op).facts;
+  return {parse_state_hash(facts["hash"]), parse_link_name(facts["link"])};
 }
 
 void verify_checkpoint(const io::Path& checkpoint) {

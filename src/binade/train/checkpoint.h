@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "binade/io/model_folder.h"
-#include "binade/train/origin.h"
+#include "binade/train/hash/chain.h"
+#include "binade/train/run/origin.h"
 #include "binade/train/trainer.h"
 
 // Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors and
@@ -31,6 +32,8 @@ struct Snapshot {
   std::string tokenizer;     // the bytes of its file; empty: bytes
   io::CompanionFiles companions = {};
   Origin origin = {};
+  StateHash hash = {};    // of the trainer
+  std::string link = {};  // the newest of the run's hash chain (LinkName); empty: none
 };
 
 // Fails for non-finite weights, since a run cannot continue from a checkpoint with a NaN in it. On
@@ -59,6 +62,14 @@ void verify_checkpoint(const io::Path& checkpoint);
 
 // The origin in a checkpoint's manifest; its fields are empty if the manifest has none.
 Origin read_origin(const io::Path& checkpoint);
+
+// The hash of the trainer that a checkpoint was taken of, and the newest link of its run's chain;
+// none in checkpoints of older versions.
+struct CheckpointHash {
+  std::optional<StateHash> state;
+  std::optional<LinkName> link;
+};
+CheckpointHash read_hash(const io::Path& checkpoint);
 
 // Verifies, then loads everything, so that the next step is the one of an uninterrupted run. Fails
 // without any change if the checkpoint is of another model.

@@ -13,10 +13,12 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_view tokenizer,
-                                               const io::CompanionFiles& companions) {
+                                               const io::CompanionFiles& companions,
+                                               const std::string& link) {
   std::optional<fs::path> earlier = wait();
   Snapshot taken = take_snapshot(trainer, tokenizer, companions);
   taken.origin = origin_;
+  taken.link = link;
   auto write = [snapshot = std::move(taken), this]() mutable {
     fs::path written = write_checkpoint(snapshot, folder_, keep_);
     snapshot = {};  // frees its memory before the checkpoint is reported

@@ -20,9 +20,10 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Takes a snapshot and starts to write it. Waits for an earlier checkpoint first, which it
-  // returns as wait() does.
+  // returns as wait() does. `link` is the newest of the run's hash chain.
   std::optional<std::filesystem::path> save(Trainer& trainer, std::string_view tokenizer,
-                                            const io::CompanionFiles& companions = {});
+                                            const io::CompanionFiles& companions = {},
+                                            const std::string& link = {});
   // Saves the model alone, which replaces what is in `folder` (write_model).
   std::optional<std::filesystem::path> save_model(Trainer& trainer, std::string_view tokenizer,
                                                   const io::CompanionFiles& companions,

@@ -8,7 +8,7 @@
 #include "binade/base/json.h"
 #include "binade/data/chat/examples.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/continuation.h"
+#include "binade/train/run/continuation.h"
 
 namespace binade::train {
 namespace {

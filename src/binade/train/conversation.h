@@ -6,9 +6,19 @@
 
 #include "binade/data/chat/chat_template.h"
 #include "binade/data/tokenizer.h"
-#include "binade/train/continuation.h"
+#include "binade/train/run/continuation.h"
 
 namespace binade::train {
+
+// The ids of a conversation up to the model's next answer: those of transformers'
+// apply_chat_template with add_generation_prompt.
+std::vector<int64_t> ids_before_answer(const data::ChatTemplate& chat,
+                                       const data::Tokenizer& tokenizer,
+                                       std::vector<data::Message> messages);
+
+// Makes a continuation end with the answer.
+void end_with_answer(const data::ChatTemplate& chat, const data::Tokenizer& tokenizer,
+                     ContinuationOptions& options);
 
 // A conversation with a model, as the prompts that ask it for its next answer.
 class Conversation {
@@ -16,14 +26,10 @@ class Conversation {
   // The tokenizer must outlive it.
   Conversation(data::ChatTemplate chat, const data::Tokenizer& tokenizer);
 
-  // Adds a message of the user and returns the ids of the conversation up to the model's answer:
-  // those of transformers' apply_chat_template with add_generation_prompt.
+  // Adds a message of the user and returns the ids of the conversation up to the model's answer.
   std::vector<int64_t> ask(std::string message);
   // Adds the model's answer.
   void add_answer(std::string text);
-
-  // Makes a continuation end with the answer.
-  void end_with_answer(ContinuationOptions& options) const;
 
  private:
   data::ChatTemplate chat_;

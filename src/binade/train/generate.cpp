@@ -178,9 +178,10 @@ std::string TextStream::take(bool more_may_come) {
   while (at < pending_.size() && !(more_may_come && is_cut_short(pending_, at))) {
     const size_t length = utf8_length(pending_, at);
     const std::string character = pending_.substr(at, length);
-    const bool hidden = is_control(character) || is_bidi_control(character);
+    const bool is_printable = characters_ == Characters::printable;
+    const bool hidden = is_printable && (is_control(character) || is_bidi_control(character));
     const bool shown = character == "\n" || character == "\t" || !hidden;
-    text += length > 0 && shown ? character : "?";
+    text += length > 0 && shown ? character : is_printable ? "?" : "\xEF\xBF\xBD";
     at += std::max<size_t>(length, 1);
   }
   pending_.erase(0, at);

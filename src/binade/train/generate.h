@@ -40,10 +40,14 @@ void penalize_repetition(std::span<double> logits, std::span<const int64_t> text
 // The token sampled from logits by a number in [0, 1).
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform);
 
-// Converts a stream of bytes to printable text: invalid UTF-8 and control characters other than
-// newlines and tabs become '?'. A character is returned once its last byte has arrived.
+// Converts a stream of bytes to text, of which a character is returned once its last byte has
+// arrived. Printable text has '?' for invalid UTF-8 and for control characters other than newlines
+// and tabs; other text has U+FFFD for invalid UTF-8.
 class TextStream {
  public:
+  enum class Characters : uint8_t { printable, all };
+  explicit TextStream(Characters characters = Characters::printable) : characters_(characters) {}
+
   std::string add(std::string_view bytes);
   // The bytes of an incomplete last character.
   std::string finish();
@@ -51,6 +55,7 @@ class TextStream {
  private:
   std::string take(bool more_may_come);
 
+  Characters characters_;
   std::string pending_;
 };
 

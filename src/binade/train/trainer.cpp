@@ -16,10 +16,10 @@
 #include "binade/data/batches.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ranks/host_facts.h"
-#include "binade/train/check_run.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/eval_mode.h"
 #include "binade/train/micro_batch.h"
+#include "binade/train/run/check.h"
 
 namespace binade::train {
 namespace {
@@ -248,7 +248,11 @@ void Trainer::start_on(BatchOf batch_of) {
   random::begin_step(static_cast<uint64_t>(config_.train.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
-  PendingStep step = run_step(batch_of);
+  PendingStep step = run_step([&](int64_t micro) {
+    data::Batch batch = batch_of(micro);
+    batches_ += hash_of(batch, steps_, micro);
+    return batch;
+  });
   step.step = ++steps_;
   pending_.push_back(std::move(step));
 }

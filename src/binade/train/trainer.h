@@ -14,9 +14,10 @@
 #include "binade/ranks/step_clock.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/graph_inputs.h"
+#include "binade/train/hash/state_hash.h"
 #include "binade/train/layer_recipes.h"
 #include "binade/train/memory/arrangement.h"
-#include "binade/train/order.h"
+#include "binade/train/run/order.h"
 #include "binade/train/step_graph.h"
 
 namespace binade::train {
@@ -36,7 +37,8 @@ struct StepResult {
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
 // holds. Each rank has a Trainer, which shares the micro-batches of a step and the optimizer's
 // state with the others; a process alone is one rank of one. Rank 0 leads: what its caller calls,
-// the others do in follow() (train/follow.h). Results have the same bits for any number of ranks.
+// the others do in follow() (train/run/follow.h). Results have the same bits for any number of
+// ranks.
 class Trainer {
  public:
   explicit Trainer(const Config& config,
@@ -117,6 +119,9 @@ class Trainer {
   StateDict state_dict();
   // Loads the result of state_dict(), after the weights.
   void load_state_dict(const StateDict& state);
+  // The hash of what state_dict() and the weights hold, the same for any number of ranks. Fails
+  // while a step is unfinished. Collective.
+  StateHash hash();
 
  private:
   using BatchOf = FunctionRef<data::Batch(int64_t micro)>;
@@ -136,6 +141,10 @@ class Trainer {
   // The schedule follows applied steps. A GPU may have skipped some of the unread ones, so it gets
   // a rate for each possible count.
   void set_learning_rate();
+  // Fails if a step is unfinished.
+  void require_no_pending(std::string_view caller) const;
+  // The sums of all ranks' numbers, modulo 2^64. Collective.
+  std::vector<uint64_t> sums_of_ranks(const std::vector<uint64_t>& own);
   // Launches all work of a step.
   PendingStep launch(BatchOf batch_of);
   // launch() by the graph, which is captured first if it was not yet.
@@ -174,6 +183,7 @@ class Trainer {
   GraphInputs graph_inputs_;
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
+  uint64_t batches_ = 0;  // hash of all batches so far: this rank's part of the sum
   amp::SkipStreak skipped_in_a_row_;
   int own_stop_signal_ = 0, stop_signal_ = 0;
   ranks::StepClock clock_;

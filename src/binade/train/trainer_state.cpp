@@ -1,3 +1,5 @@
+#include <bit>
+
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/lora.h"
@@ -17,6 +19,12 @@ const Tensor& entry(const StateDict& state, const std::string& name) {
   if (found == state.end())
     fail("trainer state", {.argument = name, .expected = "an entry of that name", .found = "none"});
   return found->second;
+}
+
+uint64_t whole_number(const Tensor& x) {
+  if (x.dtype() != DType::i64 || x.numel() != 1)
+    fail("trainer state", {.argument = "batches", .expected = "one i64", .found = describe(x)});
+  return std::bit_cast<uint64_t>(*x.data<int64_t>());
 }
 
 // The entries whose names start with `prefix`, without it.
@@ -59,12 +67,16 @@ void Trainer::load_adapter(const std::filesystem::path& folder) {
   sharded_->keep_shards();
 }
 
-StateDict Trainer::state_dict() {
+void Trainer::require_no_pending(std::string_view caller) const {
   if (!pending_.empty())
-    fail("state_dict", {.argument = "trainer",
-                        .expected = "no unfinished step",
-                        .found = std::to_string(pending_.size()),
-                        .hint = "call finish_all() first"});
+    fail(caller, {.argument = "trainer",
+                  .expected = "no unfinished step",
+                  .found = std::to_string(pending_.size()),
+                  .hint = "call finish_all() first"});
+}
+
+StateDict Trainer::state_dict() {
+  require_no_pending("state_dict");
   announce({Order::state});
   sharded_->gather_weights(ranks::Units::Where::first_rank);
   StateDict state;
@@ -74,6 +86,8 @@ StateDict Trainer::state_dict() {
   for (const auto& [name, tensor] : sharded_->gather(optimizer_->state_dict()))
     state["optimizer." + name] = tensor;
   for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
+  state["batches"] = Tensor::empty({1}, DType::i64);
+  *state["batches"].mutable_data<int64_t>() = std::bit_cast<int64_t>(sums_of_ranks({batches_})[0]);
   state["steps"] = scalar(static_cast<double>(steps_));
   state["skipped"] = scalar(static_cast<double>(skipped_));
   state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_.length()));
@@ -89,6 +103,9 @@ void Trainer::load_state_dict(const StateDict& state) {
   amp::ScalerState scaler;
   for (const auto& [name, tensor] : below(state, "scaler.")) scaler[name] = tensor.item();
   scaler_.load_state(scaler);
+  // Rank 0 has the sum so far. Checkpoints of older versions have none.
+  const bool has_batches = ranks_->rank() == 0 && state.contains("batches");
+  batches_ = has_batches ? whole_number(entry(state, "batches")) : 0;
   steps_ = static_cast<int64_t>(entry(state, "steps").item());
   skipped_ = static_cast<int64_t>(entry(state, "skipped").item());
   skipped_in_a_row_ =

@@ -56,6 +56,8 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"dropout", "0.25"},
                                       {"lora-dropout", "0.5"},
                                       {"chat", "gemma"},
+                                      {"qat-head", "true"},
+                                      {"qat-exclude", "q_proj,*.down_proj"},
                                       {"patience", "3"},
                                       {"seed", "9000000000000000"},
                                       {"out", "x"}});
@@ -69,7 +71,34 @@ TEST(Config, EveryKeySurvivesSaving) {
   EXPECT_EQ(config.train.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
   EXPECT_EQ(config.train.dropout, 0.25);
   EXPECT_EQ(config.lora.dropout, 0.5);
+  EXPECT_TRUE(config.qat.head);
+  EXPECT_EQ(config.qat.exclude, (std::vector<std::string>{"q_proj", "*.down_proj"}));
   EXPECT_TRUE(config.run.keep_best);
+}
+
+TEST(Config, WeightFormatsSaveToThemselves) {
+  EXPECT_EQ(from_options({}).qat.format, nullptr);
+  for (const formats::WeightFormat& format : formats::weight_formats()) {
+    const Config config = from_options({{"qat", std::string(format.name)}});
+    ASSERT_NE(config.qat.format, nullptr);
+    EXPECT_EQ(config.qat.format->name, format.name);
+    EXPECT_THAT(to_toml(config), HasSubstr("[qat]\nformat = \"" + std::string(format.name) + "\""));
+    EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
+  }
+}
+
+TEST(Config, RefusesWhatDoesNotGoWithAWeightFormat) {
+  const std::pair<Options, const char*> cases[] = {
+      {{{"qat", "q9_0"}}, "--qat: expected none, q4_0"},
+      {{{"qat", "q4_1"}}, "--qat: expected none, q4_0"},  // only read
+      {{{"qat", "nvfp4"}, {"recipe", "row"}}, "[qat] format: expected precision bf16"},
+      {{{"qat", "nvfp4"}, {"params", "masters"}}, "[qat] format: expected params 'autocast'"},
+      {{{"qat", "nvfp4"}, {"params", "split"}}, "[qat] format: expected params 'autocast'"},
+      {{{"qat", "nvfp4"}, {"qat-head", "true"}, {"tied-head", "true"}}, "[qat] head: expected"},
+  };
+  for (const auto& [options, message] : cases)
+    EXPECT_THAT(test::error_of([&options = options] { from_options(options); }), HasSubstr(message))
+        << message;
 }
 
 TEST(Config, ARecipeImpliesFp8) {
@@ -299,7 +328,8 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
       {"[trian]\nsteps = 3",
-       "expected one of [data], [model], [precision], [train], [lora], [ranks], [run], found "
+       "expected one of [data], [model], [precision], [train], [lora], [qat], [ranks], [run], "
+       "found "
        "[trian]"},
       {"[train]\nsteps = 0",
        "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1000000000, found 0"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "binade/backend/capabilities.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
@@ -67,6 +68,11 @@ void check_device(const Config& config) {
                     .found = std::string(name_in(optimizer_names, config.train.optimizer)),
                     .hint = "other optimizers run with --device cpu"});
   }
+  if (config.qat.format != nullptr && !backend::capabilities(device).has_packed_codes) {
+    fail("config", {.argument = "--qat",
+                    .expected = "--device cpu: weight formats have no GPU kernels",
+                    .found = to_string(device)});
+  }
   recipe_state(config);  // refuses recipes that the device cannot run
   check_device(device);
 }
@@ -123,6 +129,13 @@ void set_gradient_types(const nn::LanguageModel& model, DType dtype) {
 
 }  // namespace
 
+io::WeightFormatOptions weight_format_options(const Config& config) {
+  if (config.qat.format == nullptr) return {};
+  return {.format = std::string(config.qat.format->name),
+          .head = config.qat.head,
+          .exclude = config.qat.exclude};
+}
+
 std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement) {
   auto model = std::make_unique<nn::LanguageModel>(model_config(config), placement);
   if (config.lora.rank > 0)
@@ -130,6 +143,7 @@ std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placemen
                               .alpha = config.lora.alpha,
                               .dropout = config.lora.dropout,
                               .targets = config.lora.targets});
+  io::set_weight_format(*model, weight_format_options(config));
   freeze(*model, config.train.freeze);
   set_gradient_types(*model, config.precision.gradients);
   return model;

@@ -6,6 +6,7 @@
 #include "binade/amp/grad_scaler.h"
 #include "binade/amp/recipe/state.h"
 #include "binade/data/corpus.h"
+#include "binade/io/weight_formats.h"
 #include "binade/nn/language_model.h"
 #include "binade/optim/optimizer.h"
 #include "binade/optim/schedule.h"
@@ -16,8 +17,11 @@
 namespace binade::train {
 
 nn::LanguageModelConfig model_config(const Config& config);
-// The model with random weights, its adapters if there are any, and the parameters that are not
-// trained frozen. Fails for a pattern of `freeze` that names no parameter, or if all are frozen.
+// How [qat] rounds weights.
+io::WeightFormatOptions weight_format_options(const Config& config);
+// The model with random weights, its adapters if there are any, its weights rounded as [qat] says,
+// and the parameters that are not trained frozen. Fails for a pattern of `freeze` that names no
+// parameter, or if all are frozen.
 std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement);
 // The configured data, read with `tokenizer` (null: bytes).
 data::Source data_source(const Config& config, const data::Tokenizer* tokenizer);

@@ -11,6 +11,7 @@
 #include "binade/base/error.h"
 #include "binade/base/text.h"
 #include "binade/io/file.h"
+#include "binade/train/config/cured.h"
 #include "binade/train/config/numbers.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/config/read_toml.h"
@@ -126,13 +127,19 @@ void follow_renamed_folder(const io::Path& file, Given& given) {
 
 }  // namespace
 
-Config resolve(const Sources& sources) {
+Config resolve(const Sources& sources) { return resolve_cured(sources, {}); }
+
+Config resolve_cured(const Sources& sources, const io::Path& cure) {
   Given given;
   add_options(sources.defaults, given);
+  const auto read = [&given](const io::Path& file) {
+    read_toml(io::read_text(file, "config", 1 << 20), file.string(), given);
+  };
   if (!sources.file.empty()) {
-    read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string(), given);
+    read(sources.file);
     follow_renamed_folder(sources.file, given);
   }
+  if (!cure.empty()) read(cure);
   add_options(sources.options, given);
   return resolved(given);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/data/tokenizer.h"
+#include "binade/formats/weights/weight_format.h"
 #include "binade/io/path.h"
 #include "binade/nn/activations.h"
 #include "binade/train/config/choices.h"
@@ -85,6 +86,14 @@ struct LoraSettings {
   bool operator==(const LoraSettings&) const = default;
 };
 
+struct QatSettings {
+  const binade::formats::WeightFormat* format = nullptr;  // none: weights are not rounded
+  bool head = false;
+  std::vector<std::string> exclude;
+
+  bool operator==(const QatSettings&) const = default;
+};
+
 struct RanksSettings {
   int64_t stage = 2;
   DType reduce_dtype = DType::f32;
@@ -97,12 +106,13 @@ struct RanksSettings {
 struct RunSettings {
   std::string out;
   int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,
-          sample = 400, layer_stats = 100, patience = 0;
+          sample = 400, layer_stats = 100, patience = 0, hash_every = 100;
   std::vector<std::string> layer_stats_modules;  // patterns; empty: all linear layers
   bool keep_best = false;
   bool resume = false, start_over = false, dry_run = false;
   std::vector<std::string> allow_changes;  // names that differ from the checkpoint: resume_check.h
   double time_limit = 0;                   // seconds; 0: none
+  std::string verify;                      // a run whose hashes this one must have; empty: none
 
   bool operator==(const RunSettings&) const = default;
 };
@@ -115,6 +125,7 @@ struct Config {
   PrecisionSettings precision;
   TrainSettings train;
   LoraSettings lora = LoraSettings();
+  QatSettings qat = QatSettings();
   RanksSettings ranks;
   RunSettings run;
 

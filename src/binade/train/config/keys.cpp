@@ -14,7 +14,7 @@ constexpr double most_of_a_size = 1 << 20;
 
 // Each section has a type of its own, which leads to its place.
 constexpr std::tuple sections = {&Config::data, &Config::model, &Config::precision, &Config::train,
-                                 &Config::lora, &Config::ranks, &Config::run};
+                                 &Config::lora, &Config::qat,   &Config::ranks,     &Config::run};
 
 template <auto member>
 struct Place;
@@ -73,6 +73,18 @@ constexpr Spelled memory = {
           const std::string in_gb = std::string(text) + "GB";
           return parse_bytes(in_gb) ? in_gb : "";
         }};
+
+constexpr Spelled weight_format = {
+    .get = [](const Config& config) -> std::string {
+      return std::string(config.qat.format == nullptr ? "none" : config.qat.format->name);
+    },
+    .set =
+        [](Config& config, std::string_view text) {
+          config.qat.format = formats::find_weight_format(text);
+          return config.qat.format != nullptr || text == "none";
+        },
+    .expected = "none, q4_0, q8_0, mxfp4, int4-g128, nvfp4, fp8-block, q4_k or q6_k",
+    .placeholder = "FORMAT"};
 
 constexpr Key all_keys[] = {
     {"data", "data", Text{at<&DataSettings::source>},
@@ -198,6 +210,13 @@ constexpr Key all_keys[] = {
     {"lora", "adapter", Text{at<&LoraSettings::adapter>},
      "Start from the adapter in this folder (PEFT's files), which sets rank, alpha, targets and "
      "init_from's default"},
+    {"qat", "format", weight_format,
+     "Quantization-aware training: blocks' linear layers compute with the values that a file in "
+     "this format will hold. q4_0, q8_0, mxfp4, q4_k, q6_k: llama.cpp; int4-g128, nvfp4, "
+     "fp8-block: compressed-tensors"},
+    {"qat", "head", Switch{at<&QatSettings::head>}, "Round the weight of an untied LM head, too"},
+    {"qat", "exclude", List{at<&QatSettings::exclude>},
+     "Linear layers that are not rounded, named as in --lora-targets"},
     {"ranks", "stage", Whole{at<&RanksSettings::stage>, 1, 3},
      "On many ranks: 1 shards master weights and moments; 2 releases gradients early, too; 3 also "
      "shards the blocks' weights. Results do not depend on it"},
@@ -231,6 +250,8 @@ constexpr Key all_keys[] = {
      "Write the model with the lowest validation loss to best/ in the run's folder"},
     {"run", "patience", Whole{at<&RunSettings::patience>, 0, most},
      "Stop after this many validations without a lower loss, and keep the best; 0: never"},
+    {"run", "hash_every", Whole{at<&RunSettings::hash_every>, 0, most},
+     "Steps between hashes of weights, moments, scales and data in the log; 0: none"},
     {"run", "resume", Switch{at<&RunSettings::resume>},
      "Continue from the newest checkpoint in --out", false},
     {"run", "start_over", Switch{at<&RunSettings::start_over>},
@@ -241,6 +262,11 @@ constexpr Key all_keys[] = {
      false},
     {"run", "time_limit", Real{at<&RunSettings::time_limit>, 0, 1e9},
      "Seconds after which the run saves a checkpoint and stops (exit code 124); 0: none", false},
+    {"run", "verify", Text{at<&RunSettings::verify>},
+     "Compare with the hashes in the log of this run, and stop at the first that differs (exit "
+     "code "
+     "1)",
+     false},
     {"run", "dry_run", Switch{at<&RunSettings::dry_run>},
      "Print the configuration and its memory forecast, then stop", false},
 };
@@ -270,6 +296,8 @@ bool is_common(const Key& key) {
       {"lora", "alpha"},
       {"lora", "dropout"},
       {"lora", "targets"},
+      {"qat", "head"},
+      {"qat", "exclude"},
       {"ranks", "reduce_dtype"},
       {"ranks", "order"},
       {"ranks", "timeout"},
@@ -285,7 +313,12 @@ bool is_common(const Key& key) {
 }
 
 std::string option_name(const Key& key) {
-  std::string name = (key.section == "lora" ? "--lora-" : "--") + std::string(key.name);
+  const bool is_qat = key.section == "qat";
+  if (is_qat && key.name == "format") return "--qat";
+  std::string name = (key.section == "lora" ? "--lora-"
+                      : is_qat              ? "--qat-"
+                                            : "--") +
+                     std::string(key.name);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
 }

@@ -72,7 +72,7 @@ struct Key {
 std::span<const Key> keys();
 // Whether most people meet the key at some time; the others are for the few who need them.
 bool is_common(const Key& key);
-// "--weight-decay"; those of [lora] begin with "--lora-".
+// "--weight-decay"; those of [lora] begin with "--lora-", those of [qat] with "--qat".
 std::string option_name(const Key& key);
 // The placeholder in --help: "N", "X", "TEXT", "A,B", "NAME|FILE" or "a|b|c"; empty for a switch.
 std::string value_name(const Key& key);

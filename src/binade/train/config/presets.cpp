@@ -144,6 +144,22 @@ void check_lora(const Config& c) {
           fmt::format("{}", c.train.freeze.size()));
 }
 
+void check_qat(const Config& c) {
+  if (c.qat.format == nullptr) return;
+  require(c.precision.matmul != Precision::quantized, "[qat] format",
+          "precision bf16, fp16, tf32 or fp32 beside it", "'fp8'",
+          "a recipe quantizes the weights by rules of its own");
+  require(c.precision.params == ParameterStorage::autocast, "[qat] format",
+          "params 'autocast' beside it: f32 weights, which the file is made from",
+          fmt::format("'{}'", name(c.precision.params)));
+  require(c.lora.rank == 0 || c.lora.dropout == 0, "[lora] dropout",
+          "0 beside [qat]: what is rounded is the weight merged with its adapter",
+          fmt::format("{}", c.lora.dropout));
+  require(!c.qat.head || !model_config(c).tied_head, "[qat] head",
+          "a model whose head has a weight of its own", "one that shares the token embedding's",
+          "--tied-head false makes one");
+}
+
 }  // namespace
 
 void apply_preset(Config& config) {
@@ -214,7 +230,9 @@ void apply_adapter(Config& config) {
 void choose_params(Config& config) {
   const bool in_bf16 =
       config.precision.matmul == Precision::bf16 || config.precision.matmul == Precision::quantized;
-  if (config.lora.rank > 0 && in_bf16) config.precision.params = ParameterStorage::masters;
+  const bool rounds_f32 = config.qat.format != nullptr;
+  if (config.lora.rank > 0 && in_bf16 && !rounds_f32)
+    config.precision.params = ParameterStorage::masters;
 }
 
 Config with_precision(Config config, Precision precision) {
@@ -254,6 +272,7 @@ void complete(Config& config, bool vocab_given) {
   check_model(config);
   check_precision(config);
   check_lora(config);
+  check_qat(config);
   check_dist(config);
 }
 

@@ -29,6 +29,7 @@ bool has_swiglu(const Config& c) { return is_llama(c) || !c.model.init_from.empt
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
 bool chooses_activations(const Config& c) { return !c.train.activations; }
 bool has_lora(const Config& c) { return c.lora.rank > 0; }
+bool has_qat(const Config& c) { return c.qat.format != nullptr; }
 // Muon leaves some parameters to AdamW.
 bool takes_option(const Config& c, std::string_view option) {
   const bool is_muon = c.train.optimizer == OptimizerKind::muon;
@@ -46,6 +47,8 @@ constexpr Conditional conditionals[] = {
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},
     {"targets", has_lora, "without --lora-rank"},
+    {"head", has_qat, "without --qat"},
+    {"exclude", has_qat, "without --qat"},
     {"moments", takes_moments, "with --optimizer adafactor"},
     {"beta1", takes_betas, "with --optimizer adafactor"},
     {"beta2", takes_betas, "with --optimizer adafactor"},

@@ -11,7 +11,7 @@
 #include "binade/train/config/component_options.h"
 #include "binade/train/memory/device_memory.h"
 #include "binade/train/memory/forecast.h"
-#include "binade/train/progress.h"
+#include "binade/train/run/progress.h"
 
 namespace binade::train {
 namespace {

@@ -1,5 +1,7 @@
 #include "binade/train/memory/forecast.h"
 
+#include <algorithm>
+
 #include "binade/backend/capabilities.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/component_options.h"
@@ -75,9 +77,15 @@ memory::Statistics MetaRun::memory() const {
   return result;
 }
 
+Config with_few_rounds(Config config, int ranks) {
+  config.train.accumulate = std::min<int64_t>(config.train.accumulate, 2 * ranks);
+  return config;
+}
+
 memory::Statistics forecast_memory(const Config& config,
                                    std::shared_ptr<ranks::Communicator> ranks) {
-  MetaRun run(config, std::move(ranks));
+  const Config few = with_few_rounds(config, ranks->size());
+  MetaRun run(few, std::move(ranks));
   // Two steps are enough: the second finds gradients, moments and histories of scales in place.
   for (int i = 0; i < 2; ++i) run.step();
   return run.memory();

@@ -27,6 +27,10 @@ class MetaRun {
   Trainer trainer_;
 };
 
+// The configuration with two rounds of micro-batches if it has more: they have the peak of any
+// number.
+Config with_few_rounds(Config config, int ranks = 1);
+
 // Peak memory of a run's training steps, in all and by category. `ranks`: of a rank of
 // ranks::simulated() among others.
 memory::Statistics forecast_memory(const Config& config,
