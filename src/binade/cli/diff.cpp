@@ -25,6 +25,7 @@ void add_diff(CLI::App& app) {
     if (!arguments->json) print_warnings(diff.notes);
     fmt::print("{}", arguments->json ? lab::diff_json(diff)
                                      : lab::diff_text(diff, arguments->a, arguments->b));
+    if (!diff.is_known()) throw CLI::RuntimeError(bad_input);
     if (!diff.equal) throw CLI::RuntimeError(different);
   });
 }

@@ -174,6 +174,57 @@ TEST_F(RunDiffTest, NamesChangedAndReorderedData) {
   }
 }
 
+// A log without hashes must not make runs equal: their last steps are compared all the same.
+TEST_F(RunDiffTest, ComparesStepsWithoutHashes) {
+  const Change without = [](train::Config& c) { c.run.hash_every = 0; };
+  const Change other = [&](train::Config& c) {
+    without(c);
+    c.train.beta2 = 0.9;
+  };
+  const std::string a = trained("a", base("bf16"), without);
+  const std::string equal = trained("equal", base("bf16"), without);
+  const std::string different = trained("different", base("bf16"), other);
+  // Equal by the hashes of their last checkpoints.
+  EXPECT_TRUE(diff_runs(a, equal).equal);
+  EXPECT_EQ(diff_runs(a, equal).last_equal, 6);
+  EXPECT_FALSE(diff_runs(a, equal).replayed);
+  expect_cause(diff_runs(a, different), CauseKind::setting, "beta2: ");
+  // Without those, by a replay.
+  for (const std::string& run : {a, equal, different})
+    fs::remove_all(fs::path(run) / "checkpoints");
+  const RunDiff replayed = diff_runs(a, equal);
+  EXPECT_TRUE(replayed.equal);
+  EXPECT_TRUE(replayed.replayed);
+  EXPECT_EQ(replayed.last_equal, 6);
+  expect_cause(diff_runs(a, different), CauseKind::setting, "beta2: ");
+  // And if that cannot be, nothing is said to be equal.
+  fs::remove(folder_ / "text.txt");
+  const RunDiff unknown = diff_runs(a, different);
+  EXPECT_FALSE(unknown.equal);
+  EXPECT_FALSE(unknown.is_known());
+  EXPECT_THAT(diff_text(unknown, "a", "b"), HasSubstr("not known whether the runs differ"));
+}
+
+// Of runs of 6 and 8 steps, the hashes of the start alone are of the same step.
+TEST_F(RunDiffTest, ComparesRunsOfDifferentLengths) {
+  const auto run = [&](const std::string& name, int64_t steps, double beta2) {
+    return trained(name, base("fp32"), [&](train::Config& c) {
+      c.train.schedule = optim::ScheduleKind::constant;
+      c.train.steps = steps;
+      c.train.beta2 = beta2;
+      c.run.hash_every = 100;
+      c.run.checkpoint_every = 0;
+    });
+  };
+  const std::string a = run("a", 6, 0.95);
+  const RunDiff equal = diff_runs(a, run("longer", 8, 0.95));
+  EXPECT_TRUE(equal.equal);
+  EXPECT_EQ(equal.compared, 1);
+  EXPECT_EQ(equal.last_equal, 6);
+  EXPECT_THAT(equal.notes, ::testing::Contains(HasSubstr("those after step 6 were not compared")));
+  expect_cause(diff_runs(a, run("different", 8, 0.9)), CauseKind::setting, "beta2: ");
+}
+
 TEST_F(RunDiffTest, NamesTheKernels) {
   const std::string_view best = backend::cpu::current_level().name;
   if (best == "portable") GTEST_SKIP() << "one level";

@@ -49,6 +49,25 @@ TEST(RunChain, HasALinkAtTheStartAndAtEachInterval) {
   EXPECT_EQ(link->digest, read_chain(folder / "run").links[1].digest);
 }
 
+// Also where the interval does not divide the run's steps, or is longer than the run.
+TEST(RunChain, HasALinkAtTheEnd) {
+  const testing::TemporaryFolder folder;
+  Config config = chained(folder, "run");
+  config.run.hash_every = 4;
+  train_chained(config);
+  EXPECT_THAT(hashed_steps(folder / "run"), ElementsAre(0, 4, 6));
+  config.run.out = (folder / "short").string();
+  config.run.hash_every = 100;
+  train_chained(config);
+  EXPECT_THAT(hashed_steps(folder / "short"), ElementsAre(0, 6));
+  // With more steps it goes on behind that.
+  config.train.steps = 8;
+  config.run.resume = true;
+  train_chained(config);
+  EXPECT_THAT(hashed_steps(folder / "short"), ElementsAre(0, 6, 8));
+  EXPECT_TRUE(read_chain(folder / "short").broken.empty());
+}
+
 TEST(RunChain, AResumedRunHasTheSame) {
   const testing::TemporaryFolder folder;
   Config config = chained(folder, "run");

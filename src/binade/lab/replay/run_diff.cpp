@@ -81,6 +81,16 @@ NamedValues state_values(const Replayer::State& state) {
   return values;
 }
 
+// What a run recorded of its states: the links of its log, and the hashes of its checkpoints.
+std::map<int64_t, train::StateHash> recorded_states(const RecordedRun& run) {
+  std::map<int64_t, train::StateHash> states;
+  for (const io::Checkpoint& one : run.checkpoints) {
+    if (const auto state = train::read_hash(one.path).state) states[one.step] = *state;
+  }
+  for (const train::Link& link : run.chain.links) states[link.step] = link.state;
+  return states;
+}
+
 // One of the two runs, replayed by its own arithmetic.
 class Side {
  public:
@@ -120,43 +130,46 @@ class RunComparison {
       for (const std::string& note : run->notes)
         diff_.notes.push_back(run->folder.string() + ": " + note);
     }
-    compare_links();
+    compare_records();
     if (diff_.equal) return std::move(diff_);
     try {
       open_data(a_, "diff");
       open_data(b_, "diff");
       replay();
     } catch (const Error& error) {
-      diff_.notes.push_back(
-          fmt::format("not replayed, so step and tensor are not known: {}", error.what()));
+      diff_.notes.push_back(fmt::format(
+          "not replayed, so {} not known: {}",
+          diff_.is_known() ? "step and tensor are" : "whether they differ is", error.what()));
     }
     if (!diff_.equal && diff_.causes.empty()) add_untried_causes();
     return std::move(diff_);
   }
 
  private:
-  void compare_links() {
-    for (const train::Link& link : a_.chain.links) {
-      const train::Link* const other = b_.chain.at(link.step);
-      if (other == nullptr) continue;
-      diff_.parts = train::differing_parts(link.state, other->state);
+  void compare_records() {
+    const std::map<int64_t, train::StateHash> others = recorded_states(b_);
+    for (const auto& [step, state] : recorded_states(a_)) {
+      const auto other = others.find(step);
+      if (other == others.end()) continue;
+      diff_.parts = train::differing_parts(state, other->second);
       if (!diff_.parts.empty()) {
-        diff_.step = link.step;
+        diff_.step = step;
         return;
       }
       ++diff_.compared;
-      diff_.last_equal = link.step;
+      diff_.last_equal = step;
     }
-    diff_.equal = diff_.compared > 0;
-    if (diff_.compared == 0)
-      diff_.notes.push_back(
-          "the logs have no hashes of the same step: both runs are replayed from "
-          "the start");
-    if (diff_.equal && a_.steps != b_.steps)
+    diff_.equal = diff_.last_equal == end();
+    if (!diff_.equal)
+      diff_.notes.push_back(fmt::format(
+          "the runs have no hashes of the same step after {}: they "
+          "are replayed to step {}",
+          diff_.last_equal < 0 ? "the start" : fmt::format("step {}", diff_.last_equal), end()));
+    if (a_.steps != b_.steps)
       diff_.notes.push_back(
           fmt::format("the runs have {} and {} steps; those after step {} were "
                       "not compared",
-                      a_.steps, b_.steps, diff_.last_equal));
+                      a_.steps, b_.steps, end()));
   }
 
   // The last step that both runs have: nothing is known of later ones.
@@ -189,6 +202,7 @@ class RunComparison {
   void found_no_difference() {
     if (diff_.step < 0) {
       diff_.equal = true;
+      diff_.replayed = true;
       diff_.last_equal = end();
       return;
     }
@@ -334,7 +348,7 @@ class RunComparison {
 
   void add_untried_causes() {
     for (RunDifference& one : differences_of(a_, b_)) diff_.causes.push_back(std::move(one.cause));
-    if (!diff_.causes.empty()) return;
+    if (!diff_.causes.empty() || !diff_.is_known()) return;
     diff_.causes.push_back(
         {CauseKind::state,
          "settings, data, kernels and version are the same: a fault of a machine, or a change of "

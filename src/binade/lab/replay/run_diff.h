@@ -41,18 +41,22 @@ struct TensorDifference {
 
 struct RunDiff {
   bool equal = false;
-  int64_t compared = 0;     // hashes that both logs have, up to the first difference
-  int64_t last_equal = -1;  // step of the last of these that is equal; -1: none
-  int64_t step = -1;        // the first after which the states differ; -1: not known
+  int64_t compared = 0;     // hashes that both runs have, up to the first difference
+  int64_t last_equal = -1;  // the last step whose states are known to be equal; -1: none
+  int64_t step = -1;        // the first after which the states differ; -1: none, or not known
   bool replayed = false;    // `step` was found by replaying, else by the logs alone
   std::string parts;        // "weights, moments"
   std::optional<TensorDifference> tensor;
   std::vector<Cause> causes;  // the likeliest first
   std::vector<std::string> notes;
+
+  // Whether the steps that both runs have are known to be equal, or to differ.
+  bool is_known() const { return equal || step >= 0; }
 };
 
-// Compares the hashes of two runs, replays both from the last equal state to the first step that
-// differs, compares that step op by op, and tries what the runs do not have in common one by one.
+// Compares the hashes of two runs, in their logs and checkpoints, replays both from the last equal
+// state to the first step that differs, compares that step op by op, and tries what the runs do not
+// have in common one by one.
 RunDiff diff_runs(const std::string& a, const std::string& b);
 
 std::string diff_text(const RunDiff& diff, const std::string& a, const std::string& b);

@@ -12,7 +12,11 @@ std::string step_text(const RunDiff& diff) {
   if (diff.step == 0) return fmt::format("the runs begin with other {}", diff.parts);
   if (diff.replayed)
     return fmt::format("the runs differ from step {} on, in {}", diff.step, diff.parts);
-  if (diff.step < 0) return "the logs do not tell where the runs differ";
+  if (!diff.is_known())
+    return diff.last_equal < 0
+               ? "not known whether the runs differ"
+               : fmt::format("equal up to step {}; not known whether the runs differ after it",
+                             diff.last_equal);
   return fmt::format("the runs differ in {} at step {}, and not at step {}", diff.parts, diff.step,
                      std::max<int64_t>(diff.last_equal, 0));
 }
@@ -27,8 +31,9 @@ std::string tensor_text(const TensorDifference& one) {
 
 std::string diff_text(const RunDiff& diff, const std::string& a, const std::string& b) {
   if (diff.equal)
-    return fmt::format("{} and {} are equal, bit for bit, up to step {}: {} hashes\n", a, b,
-                       diff.last_equal, diff.compared);
+    return fmt::format("{} and {} are equal, bit for bit, up to step {}: {} hash{}{}\n", a, b,
+                       diff.last_equal, diff.compared, diff.compared == 1 ? "" : "es",
+                       diff.replayed ? ", and a replay" : "");
   std::string text = step_text(diff) + "\n";
   if (diff.tensor) text += "first:  " + tensor_text(*diff.tensor) + "\n";
   for (const Cause& cause : diff.causes)
@@ -43,7 +48,8 @@ std::string diff_json(const RunDiff& diff) {
     out.key(key);
     std::isfinite(value) ? out.value(value) : out.value(nullptr);
   };
-  out.begin_object().key("equal").value(diff.equal).key("hashes_compared").value(diff.compared);
+  out.begin_object().key("equal").value(diff.equal).key("known").value(diff.is_known());
+  out.key("hashes_compared").value(diff.compared);
   out.key("last_equal_step").value(diff.last_equal).key("step").value(diff.step);
   out.key("replayed").value(diff.replayed).key("parts").value(diff.parts);
   if (diff.tensor) {

@@ -36,12 +36,18 @@ Chain checked_chain(const Config& config, int64_t step) {
 
 RunChain::RunChain(const Config& config, int64_t step, std::optional<LinkName> before)
     : interval_(config.run.hash_every),
+      last_step_(config.train.steps),
       verify_(config.run.verify),
       expected_(checked_chain(config, step)),
       newest_(std::move(before)) {}
 
+// With the last step, so that the chain covers all of a run, however short.
+bool RunChain::links_at(int64_t step) const {
+  return interval_ > 0 && (step % interval_ == 0 || step == last_step_);
+}
+
 bool RunChain::hashes_at(int64_t step) const {
-  return (interval_ > 0 && step % interval_ == 0) || expected_.at(step) != nullptr;
+  return links_at(step) || expected_.at(step) != nullptr;
 }
 
 std::optional<Link> RunChain::add(Trainer& trainer) {
@@ -49,7 +55,7 @@ std::optional<Link> RunChain::add(Trainer& trainer) {
   if (!hashes_at(step)) return {};
   const StateHash state = trainer.hash();
   compare(step, state);
-  if (interval_ == 0 || step % interval_ != 0) return {};
+  if (!links_at(step)) return {};
   // A checkpoint may have the link of a step whose record could not be written: it is repeated.
   if (newest_ && newest_->step == step) return Link{step, state, newest_->digest};
   const Link link = next_link(newest_ ? newest_->digest : "", step, state);

@@ -16,7 +16,8 @@ class RunChain {
   // without links that this one will reach, or with a chain that was changed.
   RunChain(const Config& config, int64_t step, std::optional<LinkName> before);
 
-  // Whether the state after this step is hashed.
+  // Whether the state after this step is hashed: those of config.run.hash_every and the last, and
+  // those that the other run has.
   bool hashes_at(int64_t step) const;
   // Hashes the state of now, where hashes_at() says so, compares it, and returns the link for the
   // log; none between links. Waits for unfinished steps of a GPU. Collective.
@@ -30,9 +31,10 @@ class RunChain {
   std::string verified() const;
 
  private:
+  bool links_at(int64_t step) const;
   void compare(int64_t step, const StateHash& state);
 
-  int64_t interval_;
+  int64_t interval_, last_step_;
   std::string verify_;  // the run to compare with
   Chain expected_;
   std::optional<LinkName> newest_;
