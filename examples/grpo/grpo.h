@@ -31,7 +31,7 @@ struct Mismatch {
 };
 
 // The clipped loss: the mean over all answers' tokens of -min(r A, clip(r) A), where r is the ratio
-// of a token's probabilities now and when it was sampled.
-binade::Tensor loss(const binade::Tensor& log_probs, const Rollouts& rollouts, Mismatch& mismatch);
+// of a token's probabilities now and when it was sampled, less a small multiple of the entropy.
+binade::Tensor loss(const binade::Tensor& logits, const Rollouts& rollouts, Mismatch& mismatch);
 
 }  // namespace grpo

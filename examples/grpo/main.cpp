@@ -34,7 +34,7 @@ struct Arguments {
   uint64_t seed = 1;
   uint64_t steps = 400;
   uint64_t save_every = 50;
-  double lr = 5e-4;
+  double lr = 1e-3;  // falls to 0 over the steps
 };
 
 [[noreturn]] void refuse(const std::string& message) {
@@ -113,7 +113,7 @@ class Run {
   explicit Run(const Arguments& arguments)
       : arguments_(arguments),
         model_(model_config(arguments.seed)),
-        optimizer_(model_.parameters(), {.lr = arguments.lr, .weight_decay = 0}),
+        optimizer_(model_.parameters(), {.lr = arguments.lr, .beta2 = 0.95, .weight_decay = 0}),
         scaler_({.enabled = arguments.precision == "fp16", .growth_interval = 400}) {
     if (!arguments.out.empty()) std::filesystem::create_directories(arguments.out);
     if (std::filesystem::exists(file("state.safetensors"))) load();
@@ -136,6 +136,8 @@ class Run {
   }
 
   void step(uint64_t number) {
+    const double rest = static_cast<double>(arguments_.steps - number);
+    optimizer_.set_lr(arguments_.lr * rest / static_cast<double>(arguments_.steps));
     const grpo::Rollouts rollouts = [&] {
       const PrecisionScope scope(arguments_.sampler_precision);
       return grpo::roll_out(model_, {.seed = arguments_.seed, .step = number});
@@ -156,8 +158,7 @@ class Run {
     optimizer_.zero_grad();
     const Tensor loss = [&] {
       const PrecisionScope scope(arguments_.precision);
-      const Tensor log_probs = token_log_probs(model_.logits(rollouts.tokens), rollouts.targets);
-      return grpo::loss(log_probs, rollouts, mismatch);
+      return grpo::loss(model_.logits(rollouts.tokens), rollouts, mismatch);
     }();
     scaler_.scale(loss).backward();
     scaler_.unscale(optimizer_);
