@@ -28,6 +28,8 @@ class Value {
   bool is_object() const;
   bool is_array() const;
   bool is_string() const;
+  bool is_boolean() const;
+  bool is_integer() const;  // that fits 64 bits
   bool boolean() const;
   // A whole number in [low, high]; 3.0 is not one.
   int64_t integer(int64_t low, int64_t high) const;
@@ -73,6 +75,8 @@ inline bool Value::is_null() const { return std::holds_alternative<std::nullptr_
 inline bool Value::is_object() const { return std::holds_alternative<std::vector<Member>>(value_); }
 inline bool Value::is_array() const { return std::holds_alternative<std::vector<Value>>(value_); }
 inline bool Value::is_string() const { return std::holds_alternative<std::string>(value_); }
+inline bool Value::is_boolean() const { return std::holds_alternative<bool>(value_); }
+inline bool Value::is_integer() const { return std::holds_alternative<int64_t>(value_); }
 
 // A parsed text.
 class Document {
