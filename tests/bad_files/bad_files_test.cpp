@@ -8,6 +8,7 @@
 #include <map>
 
 #include "binade/base/error.h"
+#include "binade/data/chat/chat_template.h"
 #include "binade/data/token_file.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
@@ -238,6 +239,22 @@ void walk_tokenizers(const std::string& kind) {
 TEST(BadFiles, Tokenizers) { walk_tokenizers("tokenizer"); }
 
 TEST(BadFiles, TokenizerJsons) { walk_tokenizers("tokenizer_json"); }
+
+// The template is beside a model; what it does to a conversation may be refused, too.
+TEST(BadFiles, ChatTemplates) {
+  const ModelFolder model;
+  const fs::path target = model.path() / "chat_template.jinja";
+  const data::Message messages[] = {{"user", "a"}};
+  for (const Case& bad : cases("chat_template")) {
+    put_copy(bad.file, target);
+    const auto use = [&] {
+      data::render_prompt(*data::read_chat_template(model.path()), messages, "a chat",
+                          data::training_date());
+    };
+    expect_message(refusal(use), target.string(), bad);
+    expect_refused(model.generate() + " --chat --prompt a", model.path(), target.string(), bad);
+  }
+}
 
 // A run with two checkpoints, to be resumed.
 class RunFolder {

@@ -20,6 +20,8 @@ struct Covered {
 constexpr Covered covered[] = {
     {"amp/call", "amp/autocast"},
     {"data/chat/chat_files", "data/chat/chat_template"},
+    {"data/chat/jinja/*", "data/chat/jinja/template"},
+    {"data/chat/message", "data/chat/answers"},
     {"data/token_text", "train/streams"},
     {"ops/create/options", "from_libtorch/spellings"},
     {"ops/loss/log_probs", "train/log_probs"},

@@ -27,8 +27,8 @@ TEST(Conversation, AsksAsTransformersDoes) {
     const std::string& name = one.at("template").string();
     const json::Value& made = document.root().at("templates").at(name);
     Conversation conversation(
-        data::recognize_chat_template(made.at("jinja").string(),
-                                      {made.at("bos").string(), made.at("eos").string()}, name),
+        data::parse_chat_template(made.at("jinja").string(),
+                                  {made.at("bos").string(), made.at("eos").string(), {}}, name),
         *tokenizers.at(one.at("tokenizer").string()));
     std::vector<int64_t> ids;
     for (const json::Value& message : one.at("messages").array()) {

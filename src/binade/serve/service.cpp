@@ -76,8 +76,9 @@ Service::Service(std::unique_ptr<nn::LanguageModel> model, const std::filesystem
       engine_(*model_, options_.engine) {
   try {
     chat_ = data::read_chat_template(folder, options_.chat);
-  } catch (const Error&) {
-    if (options_.chat) throw;  // completions do without a template that is not known
+  } catch (const Error& error) {
+    if (options_.chat) throw;
+    chat_error_ = error.what();  // completions do without it
   }
 }
 
@@ -99,8 +100,10 @@ std::vector<int64_t> Service::ids_of(const std::vector<data::Message>& messages)
   if (!chat_)
     throw RequestError(
         400,
-        "messages: expected a model with a chat template, found none that is known; start the "
-        "server with --chat-format",
+        "messages: expected a model with a chat template, found " +
+            (chat_error_.empty() ? "none"
+                                 : "one that does not run (" + shown_utf8(chat_error_) + ")") +
+            "; start the server with --chat-format",
         "messages");
   try {
     return ids_of(train::ids_before_answer(*chat_, *tokenizer_, messages));

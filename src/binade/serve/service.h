@@ -70,6 +70,7 @@ class Service {
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   data::ChatFiles chat_files_;
   std::optional<data::ChatTemplate> chat_;
+  std::string chat_error_;  // of a template that does not run
   std::vector<int64_t> eos_;
   // Bodies are read one at a time: a small text can be a large document.
   std::mutex reading_;

@@ -59,7 +59,7 @@ void add_chat_format(io::CompanionFiles& files, const Config& config,
                      const data::Tokenizer& tokenizer) {
   files["chat_template.jinja"] = data::jinja_of(*config.data.chat);
   const std::vector<int64_t> end = tokenizer.encode(
-      data::answer_end(*data::chat_template_beside(config.data.tokenizer, config.data.chat)));
+      data::chat_template_beside(config.data.tokenizer, config.data.chat)->answer_end);
   if (end.size() != 1) return;  // the tokenizer spells it out
   const std::string text = std::exchange(files[generation_config], {});
   const std::string known = text.empty() ? "{}" : text;

@@ -1,24 +1,35 @@
 #include "binade/train/conversation.h"
 
+#include <algorithm>
+#include <ctime>
 #include <utility>
 
 namespace binade::train {
 
+namespace {
+
+std::tm local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  ::localtime_r(&now, &local);
+  return local;
+}
+
+}  // namespace
+
 std::vector<int64_t> ids_before_answer(const data::ChatTemplate& chat,
                                        const data::Tokenizer& tokenizer,
-                                       std::vector<data::Message> messages) {
-  messages.push_back({"assistant", ""});
-  const data::RenderedChat rendered = data::render(chat, messages, "conversation");
-  std::string text = rendered.text.substr(0, rendered.answers.back().first);
-  // Templates write this before an answer that is there, not to ask for one.
-  text.resize(text.size() - chat.before_answer.size());
-  return tokenizer.encode(text);  // the template has its own BOS
+                                       const std::vector<data::Message>& messages) {
+  // The template has its own BOS.
+  return tokenizer.encode(data::render_prompt(chat, messages, "conversation", local_time()));
 }
 
 void end_with_answer(const data::ChatTemplate& chat, const data::Tokenizer& tokenizer,
                      ContinuationOptions& options) {
-  const std::string end = data::answer_end(chat);
-  const std::vector<int64_t> ids = tokenizer.encode(end);
+  const std::string& end = chat.answer_end;
+  // The token, without the white space that some templates write before it.
+  const std::vector<int64_t> ids =
+      tokenizer.encode(end.substr(std::min(end.find_first_not_of(" \n"), end.size())));
   if (ids.size() == 1) options.generate.eos.push_back(ids[0]);
   // Tokenizers without special tokens spell the end out.
   if (ids.size() > 1) options.stops.push_back(end);

@@ -11,10 +11,10 @@
 namespace binade::train {
 
 // The ids of a conversation up to the model's next answer: those of transformers'
-// apply_chat_template with add_generation_prompt.
+// apply_chat_template with add_generation_prompt, on this day.
 std::vector<int64_t> ids_before_answer(const data::ChatTemplate& chat,
                                        const data::Tokenizer& tokenizer,
-                                       std::vector<data::Message> messages);
+                                       const std::vector<data::Message>& messages);
 
 // Makes a continuation end with the answer.
 void end_with_answer(const data::ChatTemplate& chat, const data::Tokenizer& tokenizer,

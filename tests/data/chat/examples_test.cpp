@@ -87,6 +87,32 @@ TEST_F(Examples, MessagesAreRenderedAndOnlyAnswersAreTargets) {
             std::vector<std::string>{"^[INST] q [/INST]b______|................b$......|"});
 }
 
+// What the template of a folder may know beside roles and contents.
+TEST_F(Examples, ToolsAndOtherMembersReachTheTemplate) {
+  Source given =
+      source(R"({"tools": [{"name": "f"}], "messages": [{"role": "user", "content": null}, )"
+             R"({"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]}]})");
+  given.chat = parse_chat_template(
+      "{{ tools[0].name }}{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}?"
+      "{% else %}{% generation %}{{ m.tool_calls|tojson }}{% endgeneration %}.{% endif %}"
+      "{% endfor %}",
+      {}, "test");
+  EXPECT_EQ(rows_of(read_all_examples(given)),
+            std::vector<std::string>{"fNone?[{\"name\": \"f\"}]___|"
+                                     ".....[{\"name\": \"f\"}]....|"});
+}
+
+TEST_F(Examples, ATemplatesRefusalNamesTheExample) {
+  Source given = source(
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})"
+      "\n"
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "user", "content": "r"}]})");
+  given.chat = chat_template_of(ChatFormat::gemma, {});
+  const std::string error = error_of(given);
+  EXPECT_THAT(error, HasSubstr("data.jsonl, example 2"));
+  EXPECT_THAT(error, HasSubstr("must alternate"));
+}
+
 TEST_F(Examples, LongOnesAreCutAndThoseWithoutAnAnswerLeftOut) {
   Source given = source(
       "{\"prompt\": \"ab\", \"completion\": \"cdefgh\"}\n"

@@ -23,15 +23,16 @@ std::string special_token(const json::Value& root, const char* name) {
   return found->is_object() ? found->at("content").string() : found->string();
 }
 
-// The member chat_template: a text, or a list of templates for several uses, of which transformers
-// takes the one called "default".
-const json::Value* default_template(const json::Value& root) {
+// The template of a name in the member chat_template: a text, which is "default", or a list of
+// templates for several uses, of which transformers takes "tool_use" if there are tools.
+std::string named_template(const json::Value& root, std::string_view name) {
   const json::Value* found = root.find("chat_template");
-  if (found == nullptr || !found->is_array()) return found;
+  if (found == nullptr || found->is_null()) return {};
+  if (found->is_string()) return name == "default" ? found->string() : "";
   for (const json::Value& one : found->array()) {
-    if (one.at("name").string() == "default") return &one.at("template");
+    if (one.at("name").string() == name) return one.at("template").string();
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -51,14 +52,18 @@ ChatFiles read_chat_files(const fs::path& folder) {
   if (const auto text = text_of(config)) {
     const json::Document document = json::parse(*text, {files_reader, config.string()});
     const json::Value& root = document.root();
-    files.tokens = {special_token(root, "bos_token"), special_token(root, "eos_token")};
-    if (const json::Value* found = default_template(root); found && found->is_string()) {
-      files.jinja = found->string();
-      files.source = config.string() + ", chat_template";
+    files.tokens = {special_token(root, "bos_token"), special_token(root, "eos_token"), {}};
+    for (const char* name : {"unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}) {
+      if (std::string text = special_token(root, name); !text.empty())
+        files.tokens.others.emplace_back(name, std::move(text));
     }
+    files.jinja = named_template(root, "default");
+    files.tool_jinja = named_template(root, "tool_use");
+    if (!files.jinja.empty()) files.source = config.string() + ", chat_template";
   }
   if (auto text = text_of(own)) {
     files.jinja = std::move(*text);
+    files.tool_jinja.clear();
     files.source = own.string();
   }
   return files;

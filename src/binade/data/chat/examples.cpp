@@ -12,6 +12,7 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
+#include "binade/data/chat/jinja/from_json.h"
 #include "binade/data/documents.h"
 #include "binade/data/mixture.h"
 #include "binade/data/unpack.h"
@@ -86,12 +87,12 @@ std::optional<FirstLine> first_line(const fs::path& path) {
 // Either messages, or a prompt and its completion.
 struct Example {
   std::vector<Message> messages = {};
+  jinja::Value tools = jinja::Value(nullptr);  // that the assistant may call, for the template
   std::string prompt = {}, completion = {};
 };
 
 void add_messages(const json::Value& list, std::vector<Message>& messages) {
-  for (const json::Value& one : list.array())
-    messages.push_back({one.at("role").string(), one.at("content").string()});
+  for (const json::Value& one : list.array()) messages.push_back(message_of(one));
 }
 
 Example parse_example(const json::Value& root) {
@@ -116,6 +117,7 @@ Example parse_example(const json::Value& root) {
     root.refuse("an example: messages, prompt and completion, or instruction and output",
                 root.describe());
   }
+  if (const json::Value* tools = root.find("tools")) example.tools = jinja::value_of(*tools);
   return example;
 }
 
@@ -167,7 +169,7 @@ class Encoder {
             .found = "none",
             .hint = "give --chat chatml, llama3, gemma or mistral to 'binade train', or lines "
                     "with prompt and completion"});
-    return tokens_of(render(*source_.chat, example.messages, where));
+    return tokens_of(render(*source_.chat, example.messages, where, example.tools));
   }
 
   // In pieces that end where an answer ends, so that the time grows with the length of the text
@@ -270,10 +272,12 @@ struct Examples {
                       grouped(without_target), grouped(lines), source.context));
     const bool has_tokens = source.tokenizer != nullptr && !source.tokenizer->model().empty();
     if (has_messages && has_tokens) {
-      const std::string end = answer_end(*source.chat);
+      const std::string end = source.chat->answer_end;
       const size_t count = source.tokenizer->encode(end).size();
       if (end.empty())
-        texts.push_back("answers have no end: tokenizer_config.json has no eos_token");
+        texts.push_back(
+            "answers have no end in the chat template; perhaps tokenizer_config.json has no "
+            "eos_token");
       else if (count != 1)
         texts.push_back(fmt::format(
             "the tokenizer has no token for {}, which ends an answer in the chat format: it is "
