@@ -10,11 +10,8 @@
 namespace binade::data {
 namespace {
 
-using jinja::Side;
-using jinja::Value;
-
 // In the place of an answer's content: characters for private use, which templates leave alone.
-constexpr std::string_view mark = "\xEE\x80\x80\xEF\xA3\xBF\xEE\x80\x80";
+constexpr std::string_view answer_mark = "\xEE\x80\x80\xEF\xA3\xBF\xEE\x80\x80";
 
 bool is_answer(const Message& message) { return message.role == "assistant"; }
 
@@ -22,19 +19,19 @@ bool is_answer(const Message& message) { return message.role == "assistant"; }
 std::string end_in(std::string_view after) {
   const size_t word = after.find_first_not_of(" \t\r\n");
   if (word == std::string_view::npos) return {};
-  return std::string(jinja::stripped(after.substr(0, after.find('\n', word)), Side::right));
+  return std::string(jinja::stripped(after.substr(0, after.find('\n', word)), jinja::Side::right));
 }
 
 }  // namespace
 
 ChatVariables::ChatVariables(const ChatTemplate& chat, std::span<const Message> messages,
-                             const Value& tools)
+                             const jinja::Value& tools)
     : program_(tools.is_true() && chat.tool_program ? chat.tool_program.get() : chat.program.get()),
-      others_{{"tools", tools}, {"documents", Value(nullptr)}} {
+      others_{{"tools", tools}, {"documents", jinja::Value(nullptr)}} {
   messages_.reserve(messages.size());
   for (const Message& message : messages) messages_.push_back(template_value(message));
   const auto add_token = [&](const std::string& name, const std::string& text) {
-    if (!text.empty()) others_.emplace_back(name, Value(text));
+    if (!text.empty()) others_.emplace_back(name, jinja::Value(text));
   };
   add_token("bos_token", chat.tokens.bos);
   add_token("eos_token", chat.tokens.eos);
@@ -45,21 +42,21 @@ jinja::Rendered ChatVariables::render(size_t count, bool add_generation_prompt,
                                       const std::tm& now) const {
   jinja::Template::Variables variables = others_;
   variables.emplace_back(
-      "messages",
-      Value::list({messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(count)}));
-  variables.emplace_back("add_generation_prompt", Value(add_generation_prompt));
+      "messages", jinja::Value::list(
+                      {messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(count)}));
+  variables.emplace_back("add_generation_prompt", jinja::Value(add_generation_prompt));
   return program_->render(variables, now);
 }
 
 void set_answer_texts(ChatTemplate& chat) {
-  const Message messages[] = {{"user", "q"}, {"assistant", std::string(mark)}};
+  const Message messages[] = {{"user", "q"}, {"assistant", std::string(answer_mark)}};
   try {
-    const ChatVariables variables(chat, messages, Value(nullptr));
+    const ChatVariables variables(chat, messages, jinja::Value(nullptr));
     const std::string prompt = variables.render(1, true, training_date()).text,
                       text = variables.render(2, false, training_date()).text;
-    const size_t at = text.rfind(mark);
+    const size_t at = text.rfind(answer_mark);
     if (at == std::string::npos) return;
-    chat.answer_end = end_in(std::string_view(text).substr(at + mark.size()));
+    chat.answer_end = end_in(std::string_view(text).substr(at + answer_mark.size()));
     if (text.starts_with(prompt) && prompt.size() <= at)
       chat.before_answer = text.substr(prompt.size(), at - prompt.size());
   } catch (const Error&) {
@@ -68,7 +65,7 @@ void set_answer_texts(ChatTemplate& chat) {
 }
 
 AnswerFinder::AnswerFinder(const ChatTemplate& chat, std::span<const Message> messages,
-                           const Value& tools)
+                           const jinja::Value& tools)
     : chat_(chat), messages_(messages), tools_(tools), variables_(chat, messages, tools) {}
 
 RenderedChat AnswerFinder::find() {
@@ -87,9 +84,9 @@ RenderedChat AnswerFinder::find() {
 std::string_view AnswerFinder::content_at(size_t at, const std::string& content,
                                           std::string_view next) const {
   const std::string_view rest = std::string_view(result_.text).substr(at);
-  const std::string_view forms[] = {content, jinja::stripped(content, Side::both),
-                                    jinja::stripped(content, Side::left),
-                                    jinja::stripped(content, Side::right)};
+  const std::string_view forms[] = {content, jinja::stripped(content, jinja::Side::both),
+                                    jinja::stripped(content, jinja::Side::left),
+                                    jinja::stripped(content, jinja::Side::right)};
   for (const std::string_view form : forms) {
     if (rest.starts_with(form) && rest.substr(form.size()).starts_with(next))
       return rest.substr(0, form.size());
@@ -104,14 +101,14 @@ bool AnswerFinder::find_by_marks() {
   size_t count = 0;
   for (Message& message : marked) {
     if (!is_answer(message)) continue;
-    if (!message.members.is_undefined() || message.content.find(mark) != std::string::npos)
+    if (!message.members.is_undefined() || message.content.find(answer_mark) != std::string::npos)
       return false;
-    message.content = mark;
+    message.content = answer_mark;
     ++count;
   }
   const std::string text =
       ChatVariables(chat_, marked, tools_).render(marked.size(), false, now_).text;
-  const std::vector<std::string_view> between = jinja::split(text, mark, -1);
+  const std::vector<std::string_view> between = jinja::split(text, answer_mark, -1);
   if (between.size() != count + 1 || !result_.text.starts_with(between[0])) return false;
   std::vector<std::pair<size_t, size_t>> answers;
   size_t at = between[0].size(), i = 0;

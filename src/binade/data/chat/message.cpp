@@ -7,10 +7,8 @@
 namespace binade::data {
 namespace {
 
-using jinja::Value;
-
-const Value* given_member(const jinja::Dict& message, std::string_view name) {
-  const Value* found = jinja::find_member(message, name);
+const jinja::Value* given_member(const jinja::Dict& message, std::string_view name) {
+  const jinja::Value* found = jinja::find_member(message, name);
   return found == nullptr || found->is_none() ? nullptr : found;
 }
 
@@ -25,21 +23,21 @@ Message message_of(const json::Value& value) {
   return message;
 }
 
-Value template_value(const Message& message) {
+jinja::Value template_value(const Message& message) {
   const jinja::Dict* given = message.members.dict();
   if (given == nullptr)
-    return Value::dict(
-        {{Value("role"), Value(message.role)}, {Value("content"), Value(message.content)}});
+    return jinja::Value::dict({{jinja::Value("role"), jinja::Value(message.role)},
+                               {jinja::Value("content"), jinja::Value(message.content)}});
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
-    const Value* found = given_member(*given, name);
+    const jinja::Value* found = given_member(*given, name);
     if (found == nullptr) continue;
-    const Value reasoning = *found;
-    std::vector<std::pair<Value, Value>> items;
+    const jinja::Value reasoning = *found;
+    std::vector<std::pair<jinja::Value, jinja::Value>> items;
     if (jinja::find_member(*given, "thinking") == nullptr)
       items.emplace_back("thinking", reasoning);
     items.insert(items.end(), given->items.begin(), given->items.end());
-    jinja::put(items, Value("reasoning_content"), reasoning);
-    return Value::dict(std::move(items));
+    jinja::put(items, jinja::Value("reasoning_content"), reasoning);
+    return jinja::Value::dict(std::move(items));
   }
   return message.members;
 }

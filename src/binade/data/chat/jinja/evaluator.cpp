@@ -184,7 +184,8 @@ Value Evaluator::call_macro(const Macro& macro, const CallArguments& arguments) 
   if (arguments.positional.size() > macro.parameters.size())
     refuse("at most " + std::to_string(macro.parameters.size()) + " arguments of " + name,
            std::to_string(arguments.positional.size()));
-  for (const auto& [given, value] : arguments.named) {
+  for (const auto& argument : arguments.named) {
+    const std::string& given = argument.first;
     const auto known =
         std::find_if(macro.parameters.begin(), macro.parameters.end(),
                      [&](const Parameter& one) { return one.variable.name == given; });
@@ -194,7 +195,8 @@ Value Evaluator::call_macro(const Macro& macro, const CallArguments& arguments) 
   }
   const InnerScope scope(*this, defined->second);
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    const auto& [variable, otherwise] = macro.parameters[i];
+    const Variable& variable = macro.parameters[i].variable;
+    const ExpressionPtr& otherwise = macro.parameters[i].otherwise;
     const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
                                     [&](const auto& one) { return one.first == variable.name; });
     if (i < arguments.positional.size()) {

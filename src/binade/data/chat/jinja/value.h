@@ -14,7 +14,10 @@
 namespace binade::data::jinja {
 
 class Value;
+struct Dict;
+struct List;
 struct Macro;
+struct Namespace;
 
 using Text = std::shared_ptr<const std::string>;
 
@@ -31,24 +34,6 @@ enum class ListForm : uint8_t {
   range,
   view,       // items(), keys() and values(): no subscripts
   generator,  // of filters such as select: true even if empty, no length, gone after one loop
-};
-
-struct List {
-  std::vector<Value> items = {};
-  ListForm form = ListForm::list;
-  int depth = 0;              // of lists and dicts in it
-  int64_t weight = 0;         // of all that is in it
-  mutable bool used = false;  // a generator that was looped over
-};
-
-struct Dict {
-  std::vector<std::pair<Value, Value>> items = {};  // in the order of insertion
-  int depth = 0;
-  int64_t weight = 0;
-};
-
-struct Namespace {
-  std::vector<std::pair<std::string, Value>> items = {};
 };
 
 // The variable `loop`.
@@ -115,6 +100,24 @@ class Value {
 
  private:
   Data data_;
+};
+
+struct List {
+  std::vector<Value> items = {};
+  ListForm form = ListForm::list;
+  int depth = 0;              // of lists and dicts in it
+  int64_t weight = 0;         // of all that is in it
+  mutable bool used = false;  // a generator that was looped over
+};
+
+struct Dict {
+  std::vector<std::pair<Value, Value>> items = {};  // in the order of insertion
+  int depth = 0;
+  int64_t weight = 0;
+};
+
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> items = {};
 };
 
 struct Method {
