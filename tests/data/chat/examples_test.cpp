@@ -206,7 +206,7 @@ TEST_F(Examples, ATokenizerWithoutATokenForTheEndGivesAWarning) {
   given.tokenizer = tokenizer.get();
   given.chat = chat_template_of(ChatFormat::mistral, {"<s>", "</s>"});
   EXPECT_TRUE(read_split(given).warnings.empty());
-  given.chat->eos = "</other>";
+  given.chat = chat_template_of(ChatFormat::mistral, {"<s>", "</other>"});
   ASSERT_EQ(read_split(given).warnings.size(), 1u);
   EXPECT_THAT(read_split(given).warnings[0], HasSubstr("no token for \"</other>\""));
 }
