@@ -183,7 +183,7 @@ class TemplateLexer {
     if (byte == ')' || byte == ']' || byte == '}') {
       if (brackets.empty() || brackets.back() != byte)
         refuse_here(
-            brackets.empty() ? "no closing bracket" : std::string("'") + brackets.back() + "'",
+            brackets.empty() ? "the end of the tag" : std::string("'") + brackets.back() + "'",
             std::string("'") + byte + "'");
       brackets.pop_back();
     }
