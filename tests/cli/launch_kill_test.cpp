@@ -83,13 +83,13 @@ class KilledLaunches {
 };
 
 TEST(LaunchKillsMpi, ResumeIsTheUninterruptedRun) {
-  if (const std::string missing = missing_for_ranks(); !missing.empty()) GTEST_SKIP() << missing;
+  if (const std::string missing = missing_for_mpirun(); !missing.empty()) GTEST_SKIP() << missing;
   KilledLaunches(1).kill(6);
 }
 
 // BINADE_KILLS: another number of times.
 TEST(LaunchKillsSlow, AHundredTimes) {
-  if (const std::string missing = missing_for_ranks(); !missing.empty()) GTEST_SKIP() << missing;
+  if (const std::string missing = missing_for_mpirun(); !missing.empty()) GTEST_SKIP() << missing;
   const char* text = std::getenv("BINADE_KILLS");
   KilledLaunches(2).kill(text == nullptr ? 100 : std::atoi(text));
 }

@@ -20,10 +20,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class LaunchMpi : public ::testing::Test {
+// By mpirun, and without one on the PATH.
+class LaunchMpi : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (const std::string missing = missing_for_ranks(); !missing.empty()) GTEST_SKIP() << missing;
+    if (!GetParam()) return;
+    if (const std::string missing = missing_for_mpirun(); !missing.empty()) GTEST_SKIP() << missing;
   }
 
   // Words of a run that does not end by itself, with a checkpoint every 20 steps.
@@ -36,8 +38,12 @@ class LaunchMpi : public ::testing::Test {
            " --checkpoint-every " + checkpoint_every + " --out " + run_.string();
   }
 
+  // Variables of the launch.
+  static std::string environment() { return GetParam() ? "" : " PATH=/nowhere"; }
+
   static std::vector<std::string> launch(const std::string& options) {
-    std::istringstream line(BINADE_EXECUTABLE " launch -n 2 --restarts 3 " + options);
+    std::istringstream line("/usr/bin/env" + environment() +
+                            " " BINADE_EXECUTABLE " launch -n 2 --restarts 3 " + options);
     std::vector<std::string> words;
     for (std::string word; line >> word;) words.push_back(word);
     return words;
@@ -47,7 +53,10 @@ class LaunchMpi : public ::testing::Test {
   const fs::path run_ = folder_ / "run";
 };
 
-TEST_F(LaunchMpi, AStoppedRunIsNotStartedAgain) {
+INSTANTIATE_TEST_SUITE_P(By, LaunchMpi, ::testing::Values(true, false),
+                         [](const auto& one) { return one.param ? "mpirun" : "launch"; });
+
+TEST_P(LaunchMpi, AStoppedRunIsNotStartedAgain) {
   enum class To : uint8_t { launcher, group, rank };
   const std::pair<int, To> cases[] = {{SIGINT, To::launcher}, {SIGINT, To::group},
                                       {SIGTERM, To::group},   {SIGHUP, To::launcher},
@@ -70,7 +79,7 @@ TEST_F(LaunchMpi, AStoppedRunIsNotStartedAgain) {
   }
 }
 
-TEST_F(LaunchMpi, ADivergedRunIsNotStartedAgain) {
+TEST_P(LaunchMpi, ADivergedRunIsNotStartedAgain) {
   LaunchedRun run(launch(options("12", "4") + " --warmup 0 --beta2 0 --lr 3e-2"));
   EXPECT_EQ(run.wait(), 3) << run.output();
   EXPECT_THAT(run.output(),
@@ -78,7 +87,7 @@ TEST_F(LaunchMpi, ADivergedRunIsNotStartedAgain) {
 }
 
 // Before mpirun has started its ranks, and while these start.
-TEST_F(LaunchMpi, IsStoppedInItsStartUp) {
+TEST_P(LaunchMpi, IsStoppedInItsStartUp) {
   for (const bool ranks_exist : {false, true}) {
     fs::remove_all(run_);
     LaunchedRun run(launch(options()));
@@ -92,7 +101,7 @@ TEST_F(LaunchMpi, IsStoppedInItsStartUp) {
   }
 }
 
-TEST_F(LaunchMpi, PassesARequestForACheckpointOn) {
+TEST_P(LaunchMpi, PassesARequestForACheckpointOn) {
   LaunchedRun run(launch(options("1e6", "0")));
   // Ranks that have just been started do not die of it.
   for (const pid_t rank : run.ranks(2)) {
@@ -106,7 +115,7 @@ TEST_F(LaunchMpi, PassesARequestForACheckpointOn) {
   EXPECT_EQ(run.wait(), 128 + SIGTERM) << run.output();
 }
 
-TEST_F(LaunchMpi, TakesItsRanksWithIt) {
+TEST_P(LaunchMpi, TakesItsRanksWithIt) {
   LaunchedRun run(launch(options()));
   ASSERT_TRUE(run.wait_for("checkpoint: ")) << run.output();
   const std::vector<pid_t> all = descendants_of(run.pid());
@@ -116,7 +125,7 @@ TEST_F(LaunchMpi, TakesItsRanksWithIt) {
   EXPECT_EQ(run.wait(), 128 + SIGKILL);
 }
 
-TEST_F(LaunchMpi, StartsAgainAfterTheDeathOfMpirun) {
+TEST_P(LaunchMpi, StartsAgainAfterTheDeathOfMpirun) {
   LaunchedRun run(launch(options()));
   ASSERT_TRUE(run.wait_for("checkpoint: ")) << run.output();
   ::kill(run.mpirun(), SIGKILL);
@@ -127,7 +136,7 @@ TEST_F(LaunchMpi, StartsAgainAfterTheDeathOfMpirun) {
 }
 
 // A rank that is killed before there is a checkpoint says nothing about the run's settings.
-TEST_F(LaunchMpi, StartsAgainAfterAKillInTheStartUp) {
+TEST_P(LaunchMpi, StartsAgainAfterAKillInTheStartUp) {
   LaunchedRun run(launch(options()));
   ::kill(run.ranks(2).back(), SIGKILL);
   ASSERT_TRUE(run.wait_for("starting again from step 0")) << run.output();
@@ -136,30 +145,33 @@ TEST_F(LaunchMpi, StartsAgainAfterAKillInTheStartUp) {
   EXPECT_EQ(run.wait(), 128 + SIGTERM) << run.output();
 }
 
-TEST_F(LaunchMpi, ReturnsTheCodeOfATimeLimit) {
+TEST_P(LaunchMpi, ReturnsTheCodeOfATimeLimit) {
   LaunchedRun run(launch(options() + " --time-limit 0.5"));
   EXPECT_EQ(run.wait(), 124) << run.output();
   EXPECT_THAT(run.output(), Not(HasSubstr("starting again")));
 }
 
 // mpirun gives its ranks pseudo-terminals.
-TEST_F(LaunchMpi, WritesPlainLinesToAPipe) {
-  const std::string environment = "TERM=xterm BINADE_THREADS=1 ";
-  for (const std::string& program :
-       {quoted(BINADE_EXECUTABLE) + " launch -n 2 ",
-        "mpirun --allow-run-as-root --oversubscribe -n 2 " + quoted(BINADE_EXECUTABLE) + " "}) {
+TEST_P(LaunchMpi, WritesPlainLinesToAPipe) {
+  const std::string variables = "TERM=xterm BINADE_THREADS=1" + environment() + " ";
+  std::vector<std::string> programs{quoted(BINADE_EXECUTABLE) + " launch -n 2 "};
+  if (GetParam())
+    programs.push_back("mpirun --allow-run-as-root --oversubscribe -n 2 " +
+                       quoted(BINADE_EXECUTABLE) + " ");
+  for (const std::string& program : programs) {
     fs::remove_all(run_);
-    const Outcome outcome = run_shell(environment + program + options("40") + " | cat");
+    const Outcome outcome = run_shell(variables + program + options("40") + " | cat");
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("step 20/40"), HasSubstr("step 40/40")));
     EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b"))));
   }
 }
 
-TEST_F(LaunchMpi, ShowsTheUpdatingLineOnATerminal) {
+TEST_P(LaunchMpi, ShowsTheUpdatingLineOnATerminal) {
   const std::string short_run = "launch -n 2 " + options("40");
   for (const int columns : {80, 40}) {
     fs::remove_all(run_);
-    const Outcome outcome = binade_on_terminal(short_run, columns, "BINADE_THREADS=1");
+    const Outcome outcome =
+        binade_on_terminal(short_run, columns, "BINADE_THREADS=1" + environment());
     EXPECT_EQ(outcome.status, 0) << outcome.out;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("\x1b[K"), HasSubstr("\x1b[1m")));
     std::istringstream pieces(outcome.out);
@@ -169,11 +181,12 @@ TEST_F(LaunchMpi, ShowsTheUpdatingLineOnATerminal) {
     }
   }
   fs::remove_all(run_);
-  const Outcome plain = binade_on_terminal(short_run, 80, "BINADE_THREADS=1 NO_COLOR=1");
+  const Outcome plain =
+      binade_on_terminal(short_run, 80, "BINADE_THREADS=1 NO_COLOR=1" + environment());
   EXPECT_THAT(plain.out, AllOf(HasSubstr("\x1b[K"), Not(HasSubstr("\x1b[1m"))));
 }
 
-TEST_F(LaunchMpi, RefusesAMistypedCommandBeforeItStartsRanks) {
+TEST_P(LaunchMpi, RefusesAMistypedCommandBeforeItStartsRanks) {
   const Outcome outcome = binade("launch -n 2 train --stpes 3");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("train: --stpes"), HasSubstr("did you mean --steps?"),

@@ -32,7 +32,7 @@ std::vector<pid_t> children_of(pid_t pid) {
 
 }  // namespace
 
-std::string missing_for_ranks() {
+std::string missing_for_mpirun() {
   if (nlohmann::json::parse(binade("info --json").out).at("mpi") == "")
     return "this build has no MPI";
   return run_shell("command -v mpirun").status == 0 ? "" : "there is no mpirun";

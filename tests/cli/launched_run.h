@@ -8,8 +8,8 @@
 
 namespace binade::cli {
 
-// Empty, or why ranks cannot be started here.
-std::string missing_for_ranks();
+// Empty, or why mpirun cannot start ranks here.
+std::string missing_for_mpirun();
 
 // Processes that a process has started, those that they have started, and so on.
 std::vector<pid_t> descendants_of(pid_t pid);
@@ -33,7 +33,7 @@ class LaunchedRun {
   // that ended it.
   int wait();
   pid_t pid() const { return pid_; }
-  // mpirun, and its ranks; awaits their start.
+  // mpirun or what starts ranks in its place, and its ranks; awaits their start.
   pid_t mpirun() const;
   std::vector<pid_t> ranks(size_t count) const;
   // All that has been read.

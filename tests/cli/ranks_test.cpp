@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/launched_run.h"
+#include "cli/ranks_run.h"
 #include "support/paths.h"
 
 // Training on many ranks: the files of one process, byte for byte.
@@ -19,77 +19,20 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string ranks_run =
-    "train --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 1 --accumulate 5 "
-    "--steps 6 --eval-every 3 --eval-batches 3 --checkpoint-every 3 --layer-stats 3 --sample 0 "
-    "--hash-every 2 "
-    "--quiet --out run --data " +
-    (test::source_dir() / "README.md").string() + " ";
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Everything a step's line says, except times and memory.
-std::vector<nlohmann::json> metrics_of(const fs::path& run) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream file(run / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    nlohmann::json one = nlohmann::json::parse(line);
-    for (const char* name : {"tokens_per_second", "seconds", "memory", "checksum"}) one.erase(name);
-    lines.push_back(std::move(one));
-  }
-  return lines;
-}
-
-// The options with another value of one of them.
-std::string changed(std::string options, const std::string& name, const std::string& value) {
-  const size_t begin = options.find(name + " ") + name.size() + 1;
-  return options.replace(begin, options.find(' ', begin) - begin, value);
-}
-
-class RanksMpi : public ::testing::Test {
+class RanksMpi : public RanksRun {
  protected:
   void SetUp() override {
-    if (nlohmann::json::parse(binade("info --json").out).at("mpi") == "")
-      GTEST_SKIP() << "this build has no MPI";
-    if (run_shell("command -v mpirun").status != 0) GTEST_SKIP() << "there is no mpirun";
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+    RanksRun::SetUp();
+    if (const std::string missing = missing_for_mpirun(); !missing.empty()) GTEST_SKIP() << missing;
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  // Runs the program in a folder of its own, on that many ranks, and returns the run's folder.
-  fs::path trained(const std::string& name, int ranks, const std::string& options) {
-    const fs::path where = folder_ / name;
-    fs::create_directories(where);
-    outcome_ = run_shell("cd " + quoted(where.string()) + " && BINADE_THREADS=1 " +
-                         (ranks == 1 ? "" : mpirun(ranks)) + BINADE_EXECUTABLE " " + options);
-    return where / "run";
+  std::string on_ranks(int ranks, const std::string& command) const override {
+    return mpirun(ranks) + command;
   }
 
   static std::string mpirun(int ranks) {
     return "mpirun --allow-run-as-root --oversubscribe --bind-to none -n " + std::to_string(ranks) +
            " ";
   }
-
-  static void expect_same_files(const fs::path& run, const fs::path& expected,
-                                const std::vector<std::string>& checkpoints) {
-    EXPECT_EQ(metrics_of(run), metrics_of(expected));
-    EXPECT_EQ(read(run / "layers.jsonl"), read(expected / "layers.jsonl"));
-    for (const std::string& step : checkpoints) {
-      for (const char* file : {"model.safetensors", "trainer.safetensors", "config.toml"}) {
-        const std::string bytes = read(expected / "checkpoints" / step / file);
-        ASSERT_FALSE(bytes.empty());
-        EXPECT_TRUE(read(run / "checkpoints" / step / file) == bytes) << step << " " << file;
-      }
-    }
-  }
-
-  Outcome outcome_;
-  fs::path folder_ =
-      fs::temp_directory_path() / ("binade_ranks_test." + std::to_string(::getpid()));
 };
 
 TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
@@ -123,7 +66,7 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
     ASSERT_EQ(outcome_.status, 0) << outcome_.err;
     EXPECT_EQ(outcome_.out, "");
     expect_same_files(run, alone, {"step-3", "step-6"});
-    fs::remove_all(folder_);
+    start_over();
   }
 }
 
@@ -296,18 +239,12 @@ TEST_F(RanksMpi, RefuseOptimizersThatNeedWholeMatrices) {
   EXPECT_THAT(outcome_.err, HasSubstr("at least one for each of 2 ranks, found 1"));
 }
 
-TEST_F(RanksMpi, RefuseProcessesWithoutMpi) {
-  const std::string run = std::string(BINADE_EXECUTABLE) + " " + ranks_run;
-  const Outcome torchrun =
-      run_shell("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500 " + run);
-  EXPECT_EQ(torchrun.status, 2);
-  EXPECT_THAT(torchrun.err, HasSubstr("a launcher of MPI programs, found "
-                                      "WORLD_SIZE = 2; torchrun starts processes without MPI"));
-  // srun without --mpi=pmix starts processes that MPI does not connect.
-  const Outcome srun = run_shell("SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 " + run);
-  EXPECT_EQ(srun.status, 2) << srun.err;
-  EXPECT_THAT(srun.err, HasSubstr("srun: expected 2 processes that MPI connects, found rank 0 of "
-                                  "1"));
+// PMIx as srun --mpi=pmix offers it, but from nobody.
+TEST_F(RanksMpi, RefuseProcessesThatMpiDoesNotConnect) {
+  const Outcome srun =
+      run_shell("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 PMIX_RANK=0 " +
+                std::string(BINADE_EXECUTABLE) + " " + ranks_run);
+  EXPECT_NE(srun.status, 0) << srun.err;
 }
 
 TEST_F(RanksMpi, ShowHowMuchTheyWait) {

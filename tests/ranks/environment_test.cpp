@@ -40,21 +40,25 @@ TEST(RankEnvironment, ReadsEachLaunchersVariables) {
   EXPECT_EQ(read({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), (Environment{0, 2, 0, 1, "PMI"}));
   EXPECT_EQ(read({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}}),
             (Environment{1, 2, 1, 1, "torchrun"}));
-  EXPECT_EQ(read({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}}),
+  EXPECT_EQ(read({{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_LOCALID", "2"}}),
             (Environment{5, 6, 2, 1, "srun"}));
+  EXPECT_EQ(read({{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "6"}, {"PMIX_RANK", "5"}}),
+            (Environment{5, 6, 0, 1, "PMIx"}));
 }
 
 // Slurm starts the daemons of mpirun, whose processes inherit their variables.
 TEST(RankEnvironment, BelievesMpirunInsideOfSlurm) {
   EXPECT_EQ(read({{"SLURM_PROCID", "0"},
-                  {"SLURM_NTASKS", "1"},
+                  {"SLURM_STEP_NUM_TASKS", "1"},
                   {"OMPI_COMM_WORLD_RANK", "3"},
                   {"OMPI_COMM_WORLD_SIZE", "4"}}),
             (Environment{3, 4, 0, 1, "mpirun"}));
 }
 
+// As Slurm 22.05 sets them for the script of a job with 4 tasks, and for an allocation's shell.
 TEST(RankEnvironment, IsOfOneProcessInAJobsScriptAndAnAllocationsShell) {
-  EXPECT_EQ(read({{"SLURM_PROCID", "0"}}), Environment{});
+  EXPECT_EQ(read({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "4"}}),
+            Environment{});
   EXPECT_EQ(read({{"SLURM_NTASKS", "4"}}), Environment{});
 }
 

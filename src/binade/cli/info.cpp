@@ -38,11 +38,10 @@ std::string support_text(Device device) {
   return text;
 }
 
-// How many processes can train together, and by which libraries.
+// By what processes can train together.
 std::string ranks_text() {
   const std::string mpi = ranks::mpi_version(), nccl = ranks::nccl_version();
-  if (mpi.empty() && nccl.empty()) return "one: this build has no MPI";
-  return "many, by " + mpi + (mpi.empty() || nccl.empty() ? "" : " and ") + nccl;
+  return "many, by TCP" + (mpi.empty() ? "" : ", " + mpi) + (nccl.empty() ? "" : ", " + nccl);
 }
 
 std::string as_json() {

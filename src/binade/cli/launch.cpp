@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/rank_starter.h"
 #include "binade/cli/supervisor.h"
 #include "binade/cli/values.h"
 #include "binade/io/model_folder.h"
@@ -26,6 +29,17 @@ struct LaunchArguments {
   int ranks = 0;
   int restarts = 0;
 };
+
+// Without it, ranks are started here, and talk by TCP.
+bool has_mpirun() {
+  if (ranks::mpi_version().empty()) return false;
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (::access((fs::path(folder) / "mpirun").c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
 
 Words mpirun(int ranks) {
   Words words{"mpirun", "-n", std::to_string(ranks)};
@@ -84,12 +98,6 @@ Words continuation(const Words& train, const fs::path& out, int64_t newest) {
 }
 
 void check(const LaunchArguments& arguments, const Words& train) {
-  if (ranks::mpi_version().empty()) {
-    fail("launch", {.argument = "-n",
-                    .expected = "a build with MPI",
-                    .found = "one without",
-                    .hint = "install libopenmpi-dev and openmpi-bin and build again"});
-  }
   if (train.empty() || train[0] != "train") {
     fail("launch", {.argument = "command",
                     .expected = "train and its options",
@@ -107,10 +115,12 @@ int launch(const LaunchArguments& arguments, const Words& train) {
   check(arguments, train);
   Supervisor supervisor;
   const auto start = [&](const Words& command) {
-    Words words = mpirun(arguments.ranks);
+    const bool by_mpirun = has_mpirun();
+    Words words = by_mpirun ? mpirun(arguments.ranks) : Words();
     words.push_back(fs::read_symlink("/proc/self/exe").string());
     words.insert(words.end(), command.begin(), command.end());
-    return supervisor.run(words);
+    if (by_mpirun) return supervisor.run(words);
+    return supervisor.run([&] { return run_ranks(arguments.ranks, words); });
   };
   const std::optional<fs::path> out = out_of(train);
   int64_t before = out ? newest_step(*out) : -1;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -15,6 +16,7 @@
 #include <fstream>
 
 #include "binade/base/error.h"
+#include "binade/cli/commands.h"
 #include "binade/cli/launched.h"
 
 namespace binade::cli {
@@ -58,15 +60,12 @@ bool expects(pid_t pid, int signal) {
   return false;
 }
 
-// The environment with what ranks need to know of this process.
-std::vector<std::string> environment_with(int exit_code_file) {
-  std::vector<std::string> all;
-  for (char** one = environ; *one != nullptr; ++one) all.emplace_back(*one);
-  const std::string self = std::to_string(::getpid());
-  all.push_back(std::string(launcher_variable) + "=" + self);
-  all.push_back(std::string(exit_code_variable) + "=/proc/" + self + "/fd/" +
-                std::to_string(exit_code_file));
-  return all;
+// What ranks need to know of the launcher.
+void tell_ranks(pid_t launcher, int exit_code_file) {
+  const std::string pid = std::to_string(launcher);
+  const std::string file = "/proc/" + pid + "/fd/" + std::to_string(exit_code_file);
+  ::setenv(launcher_variable, pid.c_str(), 1);
+  ::setenv(exit_code_variable, file.c_str(), 1);
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
@@ -112,9 +111,31 @@ Supervisor::Supervisor() {
 Supervisor::~Supervisor() { ::sigprocmask(SIG_SETMASK, &previous_, nullptr); }
 
 int Supervisor::run(const std::vector<std::string>& words) {
+  const std::vector<char*> argv = pointers_to(words);
+  int errors[2];  // closed if the program starts, otherwise gets the reason
+  if (::pipe2(errors, O_CLOEXEC) != 0)
+    fail("launch", {.argument = "pipe", .found = std::strerror(errno)});
+  const int status = run([&] {
+    ::execvp(argv[0], argv.data());
+    const int reason = errno;
+    return ::write(errors[1], &reason, sizeof(reason)) < 0 ? 126 : 127;
+  });
+  ::close(errors[1]);
+  int reason = 0;
+  if (::read(errors[0], &reason, sizeof(reason)) <= 0) reason = 0;
+  ::close(errors[0]);
+  if (reason != 0)
+    fail("launch", {.argument = words[0],
+                    .expected = "a program on the PATH",
+                    .found = std::strerror(reason),
+                    .hint = "install openmpi-bin"});
+  return status;
+}
+
+int Supervisor::run(FunctionRef<int()> work) {
   // A file without a name, so that nothing is left of it.
   const int file = ::memfd_create("exit code", MFD_CLOEXEC);
-  start(words, file);
+  start(work, file);
   const int status = wait();
   std::array<char, 16> told = {};
   const bool is_told = ::pread(file, told.data(), told.size() - 1, 0) > 0;
@@ -125,30 +146,20 @@ int Supervisor::run(const std::vector<std::string>& words) {
   return stopped ? 128 + stopped_by_ : status;
 }
 
-void Supervisor::start(const std::vector<std::string>& words, int exit_code_file) {
-  const std::vector<std::string> environment = environment_with(exit_code_file);
-  const std::vector<char*> argv = pointers_to(words), envp = pointers_to(environment);
-  int errors[2];  // closed if the program starts, otherwise gets the reason
-  if (::pipe2(errors, O_CLOEXEC) != 0)
-    fail("launch", {.argument = "pipe", .found = std::strerror(errno)});
+void Supervisor::start(FunctionRef<int()> work, int exit_code_file) {
   const pid_t self = ::getpid();
   child_ = ::fork();
-  if (child_ == 0) {
-    prepare_child(self, previous_);
-    ::execvpe(argv[0], argv.data(), envp.data());
-    const int reason = errno;
-    if (::write(errors[1], &reason, sizeof(reason)) < 0) ::_exit(126);
-    ::_exit(127);
+  if (child_ < 0) fail("launch", {.argument = "fork", .found = std::strerror(errno)});
+  if (child_ > 0) return;
+  prepare_child(self, previous_);
+  tell_ranks(self, exit_code_file);
+  int status = bad_input;
+  try {
+    status = work();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "binade: %s\n", error.what());
   }
-  int reason = child_ < 0 ? errno : 0;
-  ::close(errors[1]);
-  if (child_ > 0 && ::read(errors[0], &reason, sizeof(reason)) > 0) ::waitpid(child_, nullptr, 0);
-  ::close(errors[0]);
-  if (reason != 0)
-    fail("launch", {.argument = words[0],
-                    .expected = "a program on the PATH",
-                    .found = std::strerror(reason),
-                    .hint = "install openmpi-bin"});
+  ::_exit(status);
 }
 
 int Supervisor::wait() {

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "binade/base/function_ref.h"
+
 namespace binade::cli {
 
-// Runs mpirun for `binade launch`. Signals to this process go to the ranks themselves, since mpirun
-// would leave them one second to save a checkpoint; those of a terminal do not reach mpirun. If
-// this process dies, so do mpirun and the ranks. One at a time.
+// Runs what starts the ranks of `binade launch`, mpirun or a function. Signals to this process go
+// to the ranks themselves, since mpirun would leave them one second to save a checkpoint; those of
+// a terminal do not reach it. If this process dies, so do the ranks. One at a time.
 class Supervisor {
  public:
   Supervisor();
@@ -21,12 +23,14 @@ class Supervisor {
   // Runs a program until it and everything it started have ended. Returns the exit code of the
   // run, as a shell reports it.
   int run(const std::vector<std::string>& words);
+  // The same for a function, which runs in a process of its own and returns an exit code.
+  int run(FunctionRef<int()> work);
 
   // SIGINT, SIGTERM or SIGHUP, if this process has got one; otherwise 0.
   int stop_signal();
 
  private:
-  void start(const std::vector<std::string>& words, int exit_code_file);
+  void start(FunctionRef<int()> work, int exit_code_file);
   int wait();
   void handle(int signal);
 

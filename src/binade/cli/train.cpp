@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -11,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <system_error>
-#include <thread>
 
 #include "binade/amp/diverged_error.h"
 #include "binade/base/error.h"
@@ -312,7 +310,7 @@ void add_train(CLI::App& app) {
       const bool diverged = dynamic_cast<const amp::DivergedError*>(&error) != nullptr;
       // What ails all ranks is reported once, by rank 0, which then ends the others. On a machine
       // with more ranks than cores it may be seconds behind.
-      if (ranks->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+      if (ranks->rank() != 0) ranks->await_end(3);
       ranks->abort(error.what(), diverged ? failed_training : bad_input);
     }
     ranks->finalize();

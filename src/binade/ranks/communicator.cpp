@@ -3,9 +3,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 
 #include "binade/backend/capabilities.h"
 #include "binade/backend/exchange.h"
@@ -13,6 +15,7 @@
 #include "binade/base/error.h"
 #include "binade/ranks/mpi.h"
 #include "binade/ranks/nccl.h"
+#include "binade/ranks/tcp/tcp.h"
 
 namespace binade::ranks {
 namespace {
@@ -92,6 +95,10 @@ void Communicator::abort_stuck(const Operation& stuck, double seconds) {
             std::to_string(static_cast<int64_t>(seconds)) + " s",
         2);
   std::abort();  // GCC does not see that the call above never returns
+}
+
+void Communicator::await_end(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 Communicator::Pending Communicator::all_to_all(const std::string& name, Bytes send,
@@ -191,17 +198,12 @@ Device device_of_rank(const Communicator& ranks, Device device) {
 }
 
 std::shared_ptr<Communicator> init() {
-  const Environment here = environment();
+  Environment here = environment();
   if (here.size == 1) return single();
-  if (here.launcher == "torchrun") {
-    if (!nccl_version().empty() && !backend::gpus().empty()) return init_nccl(here);
-    fail("ranks", {.argument = "torchrun",
-                   .expected = "GPUs and a build with NCCL, or a launcher of MPI programs",
-                   .found = "WORLD_SIZE = " + std::to_string(here.size),
-                   .hint = "torchrun starts processes without MPI: on CPUs use mpirun -n N, srun, "
-                           "or binade launch -n N"});
-  }
-  return init_mpi(here);
+  // srun offers PMIx to programs that do not need it, too.
+  if (here.launcher == "PMIx" && mpi_version().empty()) here.launcher = "srun";
+  const bool is_without_mpi = here.launcher == "torchrun" || here.launcher == "srun";
+  return is_without_mpi ? init_tcp(here) : init_mpi(here);
 }
 
 }  // namespace binade::ranks

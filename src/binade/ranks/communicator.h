@@ -115,6 +115,8 @@ class Communicator {
   // Ends all ranks with a message about an operation that did not end in time: the ranks that no
   // longer answer, or the operations they stand at.
   [[noreturn]] virtual void abort_stuck(const Operation& stuck, double seconds);
+  // Gives another rank, which reports a failure, so many seconds to end this one.
+  virtual void await_end(double seconds);
   // Ends the message layer after a success on all ranks.
   virtual void finalize() = 0;
 
@@ -159,9 +161,9 @@ std::shared_ptr<Communicator> single();
 // bytes. What a rank sends comes from all.
 std::shared_ptr<Communicator> simulated(int rank, int size);
 
-// Joins the processes that a launcher started with this one (environment.h); alone: single(). Fails
-// if the launcher's number of processes is not the one found, or if this build has no library for
-// them. Call it once.
+// Joins the processes that a launcher started with this one (environment.h): by MPI if it is a
+// launcher of MPI programs, otherwise by TCP; alone: single(). Fails if the launcher's number of
+// processes is not the one found, or if this build has no MPI. Call it once.
 std::shared_ptr<Communicator> init();
 
 // These ranks for the memory of a device: NCCL's for a GPU, which each rank must have one of,

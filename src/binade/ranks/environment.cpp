@@ -19,7 +19,7 @@ struct Names {
   const char *local_rank, *local_size;  // optional
 };
 
-constexpr Names slurm{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr};
+constexpr Names slurm{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr};
 constexpr Names others[] = {{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                             {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -77,9 +77,12 @@ Environment read_environment(Variables variables) {
     }
     if (!found) found = next;
   }
-  // A job's script and an allocation's shell have one of the two.
+  // A job's script has the first without the second, which is of srun.
   const auto is_set = [&](const char* name) { return variables(name) != nullptr; };
-  if (!found && is_set(slurm.rank) && is_set(slurm.size)) found = read(variables, slurm);
+  if (!found && is_set(slurm.rank) && is_set(slurm.size)) {
+    found = read(variables, slurm);
+    if (is_set("PMIX_RANK")) found->launcher = "PMIx";
+  }
   return found.value_or(Environment{});
 }
 

@@ -12,7 +12,7 @@ struct Environment {
   int size = 1;
   int local_rank = 0;    // among the processes of this machine
   int local_size = 1;    // of this machine; 1 if the launcher does not say
-  std::string launcher;  // "mpirun", "PMI", "torchrun" or "srun"; empty: started alone
+  std::string launcher;  // "mpirun", "PMI", "PMIx", "torchrun" or "srun"; empty: started alone
 
   bool operator==(const Environment&) const = default;
 };
@@ -21,9 +21,10 @@ struct Environment {
 using Variables = FunctionRef<const char*(const char* name)>;
 
 // Reads the variables of Open MPI (OMPI_COMM_WORLD_*), PMI (PMI_RANK, PMI_SIZE), torchrun (RANK,
-// WORLD_SIZE, ...) and Slurm (SLURM_PROCID, SLURM_NTASKS, ...). Fails if a set is incomplete, if a
-// number is out of range, or if two sets disagree. Slurm's count only if they are complete and no
-// other set is there: scripts of a job have some of them, and mpirun inherits those of its daemons.
+// WORLD_SIZE, ...) and a job step of Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...; "PMIx" if
+// there is a PMIX_RANK). Fails if a set is incomplete, if a number is out of range, or if two sets
+// disagree. Slurm's count only if they are complete and no other set is there: scripts of a job
+// have some of them, and mpirun inherits those of its daemons.
 Environment read_environment(Variables variables);
 
 // The environment of this process.

@@ -29,7 +29,6 @@ std::shared_ptr<Communicator> init_mpi(const Environment& here) {
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <thread>
 
@@ -38,33 +37,7 @@ std::shared_ptr<Communicator> init_mpi(const Environment& here) {
 namespace binade::ranks {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 constexpr int roll_call_tag = 1;
-// Ranks that wait look for a roll call all the time: one that does not answer in these seconds is
-// silent.
-constexpr double answer_time = 2;
-constexpr double warning_time = 30;
-
-// A question or an answer of a roll call.
-struct RollCallMessage {
-  int64_t number = 0, bytes = 0;
-  std::array<char, 96> name{}, phase{};
-  int32_t is_question = 0;
-
-  static RollCallMessage of(const Operation& operation, bool is_question) {
-    RollCallMessage message{.number = operation.number, .bytes = operation.bytes};
-    operation.name.copy(message.name.data(), message.name.size() - 1);
-    operation.phase.copy(message.phase.data(), message.phase.size() - 1);
-    message.is_question = is_question ? 1 : 0;
-    return message;
-  }
-  Operation operation() const { return {number, name.data(), bytes, phase.data()}; }
-};
 
 std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
@@ -204,7 +177,7 @@ class Mpi final : public Communicator {
   }
 
   void wait(MPI_Request request) {
-    const auto begin = Clock::now();
+    const auto begin = WatchClock::now();
     bool warned = false;
     for (int64_t turn = 0;; ++turn) {
       int done = 0;
@@ -220,18 +193,18 @@ class Mpi final : public Communicator {
       }
       if (turn % 64 == 0) watch(begin, warned);
     }
-    add_waited(seconds_since(begin));
+    add_waited(elapsed(begin));
   }
 
-  void watch(Clock::time_point begin, bool& warned) {
+  void watch(WatchClock::time_point begin, bool& warned) {
     answer_questions(nullptr);
     check_device();
-    const double elapsed = seconds_since(begin);
-    const bool expired = elapsed >= timeout();
-    if (!expired && (warned || elapsed < std::min(warning_time, timeout() / 2))) return;
+    const double seconds = elapsed(begin);
+    const bool expired = seconds >= timeout();
+    if (!expired && (warned || seconds < std::min(warning_time, timeout() / 2))) return;
     const RollCall answers = roll_call();
     const bool speaks = speaker(answers) == rank();
-    const std::string text = ranks::describe(answers, last(), elapsed);
+    const std::string text = ranks::describe(answers, last(), seconds);
     if (expired) {
       if (!speaks) wait_for_the_speaker();
       abort(text, 2);
@@ -245,11 +218,12 @@ class Mpi final : public Communicator {
 
   // The speaker ends all ranks.
   static void wait_for_the_speaker() {
-    std::this_thread::sleep_for(std::chrono::duration<double>(3));
+    std::this_thread::sleep_for(std::chrono::duration<double>(speaking_time));
   }
 
   void send(int to, bool is_question) {
-    outbox_.push_back(std::make_unique<RollCallMessage>(RollCallMessage::of(last(), is_question)));
+    outbox_.push_back(std::make_unique<RollCallMessage>(RollCallMessage::of(last())));
+    outbox_.back()->is_question = is_question ? 1 : 0;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(outbox_.back().get(), sizeof(RollCallMessage), MPI_BYTE, to, roll_call_tag,
               roll_calls_, &request);
@@ -278,9 +252,9 @@ class Mpi final : public Communicator {
     for (int to = 0; to < size(); ++to) {
       if (to != rank()) send(to, true);
     }
-    const auto begin = Clock::now();
+    const auto begin = WatchClock::now();
     const auto answered = [](const auto& one) { return one.has_value(); };
-    while (seconds_since(begin) < answer_time) {
+    while (elapsed(begin) < answer_time) {
       answer_questions(&answers);
       if (std::all_of(answers.begin(), answers.end(), answered)) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -308,7 +282,7 @@ std::shared_ptr<Communicator> init_mpi(const Environment& here) {
                    .expected = std::to_string(here.size) + " processes that MPI connects",
                    .found = "rank " + std::to_string(rank) + " of " + std::to_string(size),
                    .hint = "start it with the mpirun of the MPI it was built with, " +
-                           library_version() + ", or with srun --mpi=pmix"});
+                           library_version() + ", or with srun --mpi=pmix or --mpi=none"});
   }
   return std::make_shared<Mpi>(rank, size);
 }

@@ -8,11 +8,6 @@ namespace binade::ranks {
 
 std::string nccl_version() { return {}; }
 
-std::shared_ptr<Communicator> init_nccl(const Environment& here) {
-  fail("ranks",
-       {.argument = here.launcher, .expected = "a build with NCCL", .found = "one without"});
-}
-
 std::shared_ptr<Communicator> make_nccl(Communicator& host, Device device) {
   fail("ranks",
        {.argument = "device",
@@ -42,15 +37,10 @@ std::shared_ptr<Communicator> make_nccl(Communicator& host, Device device) {
 #include "binade/backend/gpu.h"
 #include "binade/backend/side_stream.h"
 #include "binade/base/execution.h"
+#include "binade/ranks/watchdog.h"
 
 namespace binade::ranks {
 namespace {
-
-using NcclClock = std::chrono::steady_clock;
-
-double elapsed_since(NcclClock::time_point begin) {
-  return std::chrono::duration<double>(NcclClock::now() - begin).count();
-}
 
 // How often the watchdog looks at the operations under way.
 constexpr auto look_interval = std::chrono::milliseconds(100);
@@ -90,7 +80,7 @@ class NcclWatchdog {
   // An operation of the host itself (no event), or of the GPU.
   void add(const Operation& operation, std::optional<backend::SideStream::Event> end) {
     const std::lock_guard lock(mutex_);
-    if (running_.empty()) front_since_ = NcclClock::now();
+    if (running_.empty()) front_since_ = WatchClock::now();
     running_.push_back({operation, std::move(end)});
   }
   void remove_first() {
@@ -135,9 +125,9 @@ class NcclWatchdog {
   bool look() {
     while (!running_.empty() && running_.front().end && running_.front().end->reached()) {
       running_.pop_front();
-      front_since_ = NcclClock::now();
+      front_since_ = WatchClock::now();
     }
-    const double seconds = running_.empty() ? 0 : elapsed_since(front_since_);
+    const double seconds = running_.empty() ? 0 : elapsed(front_since_);
     std::string error;
     ncclResult_t result = ncclSuccess;
     if (communicator_ != nullptr && ncclCommGetAsyncError(communicator_, &result) == ncclSuccess &&
@@ -153,7 +143,7 @@ class NcclWatchdog {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Running> running_;
-  NcclClock::time_point front_since_;
+  WatchClock::time_point front_since_;
   ncclComm_t communicator_ = nullptr;
   std::optional<Failure> failure_;
   std::atomic<bool> failed_ = false;
@@ -370,145 +360,12 @@ class Nccl final : public Communicator {
   NcclWatchdog watchdog_;
 };
 
-// The host's messages of processes without MPI: copied to the GPU and back, on a stream that waits
-// for no other work.
-class NcclHost final : public Communicator {
- public:
-  NcclHost(const Environment& here, Device device)
-      : Communicator(here.rank, here.size),
-        here_(here),
-        stream_(device),
-        collectives_(rank(), size(), native()) {}
-
-  ~NcclHost() override { cudaFree(memory_); }
-
-  void start(const ncclUniqueId& id) { collectives_.start(id); }
-
-  int local_size() const override { return here_.local_size; }
-  int local_rank() const override { return here_.local_rank; }
-  std::string describe() const override { return version_text(); }
-
-  // torchrun ends the others.
-  [[noreturn]] void abort(const std::string& message, int status) override {
-    std::fflush(stdout);
-    std::fprintf(stderr, "binade: rank %d: %s\n", rank(), message.c_str());
-    std::fflush(stderr);
-    std::_Exit(status);
-  }
-  void finalize() override {
-    release_device();
-    ncclCommDestroy(collectives_.get());
-  }
-
- protected:
-  Pending start_all_to_all(Bytes send, Counts send_counts, MutableBytes receive,
-                           Counts receive_counts) override {
-    return run(send, receive, [&](Bytes out, MutableBytes in) {
-      collectives_.all_to_all(out, send_counts, in, receive_counts);
-    });
-  }
-  Pending start_reduce_scatter(Bytes send, MutableBytes receive, Counts counts) override {
-    return run(send, receive,
-               [&](Bytes out, MutableBytes in) { collectives_.reduce_scatter(out, in, counts); });
-  }
-  Pending start_all_gather(Bytes send, MutableBytes receive, Counts counts) override {
-    return run(send, receive,
-               [&](Bytes out, MutableBytes in) { collectives_.all_gather(out, in, counts); });
-  }
-  Pending start_gather(Bytes send, MutableBytes receive, Counts counts) override {
-    return run(send, rank() == 0 ? receive : MutableBytes(),
-               [&](Bytes out, MutableBytes in) { collectives_.gather(out, in, counts); });
-  }
-  Pending start_broadcast(MutableBytes bytes) override {
-    return run(bytes, bytes, [&](Bytes out, MutableBytes in) {
-      copy(in.data(), out.data(), out.size(), cudaMemcpyDeviceToDevice);
-      collectives_.broadcast(in);
-    });
-  }
-
- private:
-  cudaStream_t native() const { return static_cast<cudaStream_t>(stream_.native()); }
-
-  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
-    if (bytes > 0) check_cuda(cudaMemcpyAsync(to, from, bytes, kind, native()), "copy of messages");
-  }
-
-  template <class F>
-  Pending run(Bytes send, MutableBytes receive, F work) {
-    backend::of(stream_.device());  // activates it
-    // Types of up to 16 bytes stay aligned.
-    const size_t receive_at = (send.size() + 15) / 16 * 16;
-    reserve(receive_at + receive.size());
-    auto* const memory = static_cast<std::byte*>(memory_);
-    copy(memory, send.data(), send.size(), cudaMemcpyHostToDevice);
-    check_nccl(ncclGroupStart(), "ncclGroupStart");
-    work({memory, send.size()}, {memory + receive_at, receive.size()});
-    check_nccl(ncclGroupEnd(), "ncclGroupEnd");
-    copy(receive.data(), memory + receive_at, receive.size(), cudaMemcpyDeviceToHost);
-    wait();
-    return {};
-  }
-
-  void reserve(size_t bytes) {
-    if (bytes <= capacity_) return;
-    check_cuda(cudaFree(memory_), "cudaFree");
-    capacity_ = std::max(bytes, size_t{1} << 20);
-    check_cuda(cudaMalloc(&memory_, capacity_), "cudaMalloc");
-  }
-
-  void wait() {
-    const auto begin = NcclClock::now();
-    for (int64_t turn = 0;; ++turn) {
-      const cudaError_t status = cudaStreamQuery(native());
-      if (status == cudaSuccess) break;
-      if (status != cudaErrorNotReady) check_cuda(status, "messages between ranks");
-      if (turn < 1000) continue;
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-      ncclResult_t error = ncclSuccess;
-      ncclCommGetAsyncError(collectives_.get(), &error);
-      check_nccl(error, "messages between ranks");
-      check_device();
-      if (elapsed_since(begin) > timeout()) abort_stuck(last(), elapsed_since(begin));
-    }
-    cudaGetLastError();  // clears "not ready"
-    add_waited(elapsed_since(begin));
-  }
-
-  Environment here_;
-  backend::SideStream stream_;
-  NcclCollectives collectives_;
-  void* memory_ = nullptr;
-  size_t capacity_ = 0;
-};
-
 }  // namespace
 
 std::string nccl_version() { return version_text(); }
 
 std::shared_ptr<Communicator> make_nccl(Communicator& host, Device device) {
   return std::make_shared<Nccl>(host, device);
-}
-
-std::shared_ptr<Communicator> init_nccl(const Environment& here) {
-  const char* const address = std::getenv("MASTER_ADDR");
-  const char* const port = std::getenv("MASTER_PORT");
-  if (address == nullptr || port == nullptr || std::atoi(port) <= 0 || std::atoi(port) >= 65535) {
-    fail("ranks", {.argument = here.launcher,
-                   .expected = "MASTER_ADDR and a MASTER_PORT of 1 to 65534",
-                   .found = std::string(address == nullptr ? "none" : address) + ", " +
-                            (port == nullptr ? "none" : port)});
-  }
-  const auto gpus = static_cast<int>(backend::gpus().size());
-  const auto ranks =
-      std::make_shared<NcclHost>(here, Device::cuda(here.local_rank % std::max(gpus, 1)));
-  // NCCL reads it here alone: the next communicator has an id of its own.
-  const std::string meeting = std::string(address) + ":" + std::to_string(std::atoi(port) + 1);
-  ::setenv("NCCL_COMM_ID", meeting.c_str(), 1);
-  ncclUniqueId id{};
-  check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  ranks->start(id);
-  ::unsetenv("NCCL_COMM_ID");
-  return ranks;
 }
 
 }  // namespace binade::ranks

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace binade::ranks {
 namespace {
@@ -21,6 +22,32 @@ std::string in_words(const Operation& one) {
 }
 
 }  // namespace
+
+double elapsed(WatchClock::time_point begin) {
+  return std::chrono::duration<double>(WatchClock::now() - begin).count();
+}
+
+RollCallMessage RollCallMessage::of(const Operation& operation) {
+  RollCallMessage message{.number = operation.number, .operation_bytes = operation.bytes};
+  operation.name.copy(message.name.data(), message.name.size() - 1);
+  operation.phase.copy(message.phase.data(), message.phase.size() - 1);
+  return message;
+}
+
+RollCallMessage RollCallMessage::from(const std::string& bytes) {
+  RollCallMessage message;
+  std::memcpy(&message, bytes.data(), std::min(bytes.size(), sizeof(message)));
+  message.name.back() = message.phase.back() = '\0';
+  return message;
+}
+
+std::string RollCallMessage::bytes() const {
+  return {reinterpret_cast<const char*>(this), sizeof(*this)};
+}
+
+Operation RollCallMessage::operation() const {
+  return {number, name.data(), operation_bytes, phase.data()};
+}
 
 int speaker(const RollCall& answers) {
   const auto answered = [](const auto& one) { return one.has_value(); };
