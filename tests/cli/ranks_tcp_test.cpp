@@ -71,7 +71,7 @@ TEST_F(RanksTcp, RefuseVariablesThatAreNotComplete) {
 // All end, with the code of a killed rank and its number.
 TEST_F(RanksTcp, NameARankThatWasKilled) {
   const Outcome outcome = run_shell(
-      "cd " + quoted(folder_.string()) + " && export BINADE_THREADS=1 && " +
+      "cd " + quoted(folder_.string()) + " || exit 9\nexport BINADE_THREADS=1\n" +
       on_ranks(3, "sh -c " + quoted("echo $$ > pid$RANK; exec " + std::string(BINADE_EXECUTABLE) +
                                     " " + changed(ranks_run, "--steps", "100000"))) +
       R"( & all=$!
