@@ -12,17 +12,17 @@ tensor([[0.5, 1. ],
 from . import _binade
 from ._binade import *  # noqa: F403  every public name of the compiled module
 from ._binade import __version__  # noqa: F401
+from ._counting import bucketize, searchsorted, unique, unique_consecutive  # noqa: F401
 from ._creation import (  # noqa: F401
     arange, asarray, as_tensor, empty, empty_like, from_dlpack, from_numpy, full, full_like,
-    manual_seed, ones, ones_like, rand, rand_like, randn, randn_like, randperm, tensor, zeros,
+    logspace, manual_seed, normal, ones, ones_like, rand, rand_like, randn, randn_like, randperm, tensor, zeros,
     zeros_like)
 from ._dtypes import (  # noqa: F401
     bfloat16, bool, double, float, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int,
     int32, int64, long, uint8)
 from ._functions import (  # noqa: F401
-    allclose, broadcast_to, checkpoint, concat, concatenate, count_nonzero, einsum, equal,
-    hstack, index_add, isclose, movedim, nansum, nonzero, ravel,
-    scatter, scatter_add, swapaxes, take, take_along_dim, tile, vstack, where)
+    allclose, broadcast_to, checkpoint, concat, concatenate, einsum, equal, meshgrid, moveaxis,
+    movedim, nansum, nonzero, ravel, scatter, scatter_add, swapaxes, take_along_dim, where)
 from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
 from .quantization import Quantization, quantize  # noqa: F401

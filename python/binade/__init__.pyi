@@ -3,11 +3,14 @@
 from . import (
     amp as amp, autograd as autograd, cuda as cuda, data as data, formats as formats, lab as lab,
     nn as nn, optim as optim, quantization as quantization, saving as saving, training as training)
+from ._counting import (
+    bucketize as bucketize, searchsorted as searchsorted, unique as unique,
+    unique_consecutive as unique_consecutive)
 from ._creation import (
     Tensor as Tensor, arange as arange, as_tensor as as_tensor, asarray as asarray,
     empty as empty, empty_like as empty_like, from_dlpack as from_dlpack,
-    from_numpy as from_numpy, full as full, full_like as full_like, manual_seed as manual_seed,
-    ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randn as randn,
+    from_numpy as from_numpy, full as full, full_like as full_like, logspace as logspace,
+    manual_seed as manual_seed, normal as normal, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randn as randn,
     randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros,
     zeros_like as zeros_like)
 from ._dtypes import (
@@ -17,12 +20,10 @@ from ._dtypes import (
     long as long, uint8 as uint8)
 from ._functions import (
     allclose as allclose, broadcast_to as broadcast_to, checkpoint as checkpoint,
-    concat as concat, concatenate as concatenate, count_nonzero as count_nonzero,
-    einsum as einsum, equal as equal, hstack as hstack,
-    index_add as index_add, isclose as isclose, movedim as movedim, nansum as nansum,
-    nonzero as nonzero, ravel as ravel, scatter as scatter,
-    scatter_add as scatter_add, swapaxes as swapaxes, take as take,
-    take_along_dim as take_along_dim, tile as tile, vstack as vstack, where as where)
+    concat as concat, concatenate as concatenate, einsum as einsum, equal as equal,
+    meshgrid as meshgrid, moveaxis as moveaxis, movedim as movedim, nansum as nansum,
+    nonzero as nonzero, ravel as ravel, scatter as scatter, scatter_add as scatter_add,
+    swapaxes as swapaxes, take_along_dim as take_along_dim, where as where)
 from .autograd import (
     enable_grad as enable_grad, no_grad as no_grad, set_grad_enabled as set_grad_enabled)
 from .quantization import (

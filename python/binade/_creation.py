@@ -207,6 +207,33 @@ def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False
     return full(input.shape, fill_value, dtype or input.dtype, device or input.device, requires_grad)
 
 
+def logspace(start, end, steps, base=10.0, dtype=None, device="cpu") -> Tensor:
+    """`steps` numbers from base**start to base**end, at equal ratios.
+
+    >>> import binade as bn
+    >>> bn.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    exponents = _binade.linspace(start, end, steps, _binade.f64)
+    return _binade.pow(full((), base, _binade.f64), exponents).to(dtype or _binade.f32).to(device)
+
+
+def normal(mean=0.0, std=1.0, size=None, *, seed=None) -> Tensor:
+    """Normal numbers of a mean and a deviation, which may be tensors: then `size` is theirs.
+
+    >>> import binade as bn
+    >>> bn.normal(0.0, 1.0, (2, 3)).shape
+    (2, 3)
+    """
+    if size is None:
+        given = [x for x in (mean, std) if isinstance(x, Tensor)]
+        if not given:
+            _binade._fail("normal", argument="size", expected="the shape of the result",
+                          found="none, and no tensor that has one")
+        size = sum(zeros_like(x) for x in given).shape
+    return randn(size, seed=seed) * std + mean
+
+
 def randperm(n, *, seed=None, device="cpu") -> Tensor:
     """The numbers 0 ... n - 1 in random order: a function of `seed`, or of manual_seed and the
     number of draws.

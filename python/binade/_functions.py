@@ -4,6 +4,7 @@ import builtins
 
 from . import _binade
 from ._binade import Tensor
+from ._counting import unique, unique_consecutive
 from ._entries import last_of_each, put
 
 
@@ -44,18 +45,6 @@ def equal(input, other) -> builtins.bool:
     return bool((input == other).to(_binade.i32).sum().item() == input.numel())
 
 
-def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> Tensor:
-    """Whether |input - other| <= atol + rtol * |other|, by element; equal infinities are close.
-
-    >>> import binade as bn
-    >>> bn.isclose(bn.tensor([1.0, 2.0]), bn.tensor([1.0, 2.1]))
-    tensor([ True, False])
-    """
-    near = (input - other).abs() <= other.abs() * rtol + atol
-    close = (near & other.isfinite()) | (input == other)
-    return close | (input.isnan() & other.isnan()) if equal_nan else close
-
-
 def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> builtins.bool:
     """Whether isclose() holds for all elements.
 
@@ -63,7 +52,7 @@ def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> builtins.bo
     >>> bn.allclose(bn.ones(2), bn.ones(2) + 1e-6)
     True
     """
-    return builtins.bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+    return builtins.bool(_binade.isclose(input, other, rtol, atol, equal_nan).all().item())
 
 
 def _beside(number, tensor):
@@ -152,27 +141,9 @@ def scatter_add(input, dim, index, source) -> Tensor:
     return _scatter_add(input, dim, index, source)
 
 
-def index_add(input, dim, index, source) -> Tensor:
-    """input with the slices of `source` added at the indices along an axis."""
-    dim = _axis_of(input, dim)
-    sizes = [1] * source.ndim
-    sizes[dim] = index.numel()
-    return _scatter_add(input, dim, index.reshape(sizes).expand(source.shape).contiguous(), source)
-
-
-def take(input, index) -> Tensor:
-    """The elements at places of the flattened input."""
-    return input.reshape(-1)[index]
-
-
 def take_along_dim(input, indices, dim) -> Tensor:
     """input.gather(dim, indices)."""
     return input.gather(dim, indices)
-
-
-def count_nonzero(input, dim=None) -> Tensor:
-    """The number of elements that are not zero, i64."""
-    return (input != 0).sum(dim)
 
 
 def nansum(input, dim=None, keepdim=False) -> Tensor:
@@ -186,16 +157,34 @@ def swapaxes(input, axis0, axis1) -> Tensor:
 
 
 def movedim(input, source, destination) -> Tensor:
-    """An axis moved to another place; the others keep their order."""
-    axes = list(range(input.ndim))
-    axes.insert(_axis_of(input, destination), axes.pop(_axis_of(input, source)))
-    return input.permute(axes)
+    """An axis, or several, moved to another place; the others keep their order."""
+    sources, places = ([axes] if isinstance(axes, int) else list(axes)
+                       for axes in (source, destination))
+    sources, places = ([_axis_of(input, axis) for axis in axes] for axes in (sources, places))
+    if len(sources) != len(places) or len(set(sources)) + len(set(places)) != 2 * len(places):
+        _binade._fail("movedim", argument="destination",
+                      expected="as many places as axes, none twice", found=str(destination))
+    order = [axis for axis in range(input.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources)):
+        order.insert(place, axis)
+    return input.permute(order)
 
 
-def tile(input, dims) -> Tensor:
-    """repeat() that takes fewer repetitions than there are axes."""
-    dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    return input.repeat((1,) * (input.ndim - len(dims)) + dims)
+moveaxis = movedim
+
+
+def meshgrid(*tensors, indexing="ij"):
+    """Lines as the coordinates of a grid: result i has line i along axis i; `indexing="xy"`: along
+    axis 1 - i for the first two.
+
+    >>> import binade as bn
+    >>> rows, columns = bn.meshgrid(bn.arange(2), bn.arange(3))
+    >>> columns.tolist()
+    [[0, 1, 2], [0, 1, 2]]
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tensors[0]
+    return tuple(_binade._meshgrid(list(tensors), indexing))
 
 
 def ravel(input) -> Tensor:
@@ -208,21 +197,10 @@ def broadcast_to(input, size) -> Tensor:
     return input.expand(size)
 
 
-def hstack(tensors) -> Tensor:
-    """Joins tensors along their second axis; lines along their only one."""
-    return _binade.cat(list(tensors), 0 if tensors[0].ndim == 1 else 1)
-
-
-def vstack(tensors) -> Tensor:
-    """Joins tensors along their first axis; lines become rows."""
-    return _binade.cat([t.unsqueeze(0) if t.ndim == 1 else t for t in tensors], 0)
-
-
 concat = concatenate = _binade.cat
 
 # Functions of one tensor that are methods, too.
 METHODS = {f.__name__: f for f in (
-    where, nonzero, scatter, scatter_add, index_add, take, take_along_dim, count_nonzero,
-    nansum, swapaxes, movedim, tile, ravel, broadcast_to, isclose,
-    allclose, equal)}
-del METHODS["where"]
+    nonzero, scatter, scatter_add, take_along_dim, nansum, swapaxes, movedim, ravel, broadcast_to,
+    allclose, equal, unique, unique_consecutive)}
+METHODS["moveaxis"] = movedim

@@ -84,7 +84,7 @@ _OPERATORS = {"iadd": ("+=", "add"), "isub": ("-=", "sub"), "imul": ("*=", "mul"
               "ior": ("|=", "or"), "ixor": ("^=", "xor"), "ilshift": ("<<=", "lshift"),
               "irshift": (">>=", "rshift"), "imatmul": ("@=", "matmul")}
 # Those that the engine's table of ops names, and ops with forms of their own.
-_METHODS = (*_binade._in_place_ops, "mul", "div", "scatter", "index_add")
+_METHODS = (*_binade._in_place_ops, "mul", "div")
 
 
 def methods():

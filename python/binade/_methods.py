@@ -235,7 +235,7 @@ def _install():
         "nelement": lambda self: self.numel(),
         "uniform_": _drawn("uniform_"), "normal_": _drawn("normal_"),
     }
-    for name in ("reshape", "permute", "repeat"):
+    for name in ("reshape", "permute", "repeat", "tile"):
         methods[name] = _sizes(name)
     for name in ("zeros", "ones", "empty", "full", "tensor"):
         methods["new_" + name] = _creator(name)

@@ -10,15 +10,19 @@ namespace {
 void bind_cross_entropy(nb::module_& m) {
   m.def(
       "cross_entropy",
-      [](const Tensor& x, const Tensor& target, const std::string& reduction,
-         double label_smoothing, int64_t ignore_index) {
+      [](const Tensor& x, const Tensor& target, const MaybeTensor& weight,
+         const std::string& reduction, double label_smoothing, int64_t ignore_index,
+         std::optional<int64_t> class_axis) {
         return cross_entropy(x, target,
                              {.reduce = parse_reduce(reduction),
                               .smoothing = label_smoothing,
-                              .ignore_index = ignore_index});
+                              .ignore_index = ignore_index,
+                              .weight = or_undefined(weight),
+                              .class_axis = class_axis});
       },
-      "input"_a, "target"_a, nb::kw_only(), "reduction"_a = "mean", "label_smoothing"_a = 0.0,
-      "ignore_index"_a = -100, ReleaseGil(), summary("cross_entropy").c_str());
+      "input"_a, "target"_a, "weight"_a = nb::none(), nb::kw_only(), "reduction"_a = "mean",
+      "label_smoothing"_a = 0.0, "ignore_index"_a = -100, "class_axis"_a = nb::none(), ReleaseGil(),
+      summary("cross_entropy").c_str());
   m.def(
       "linear_cross_entropy",
       [](const Tensor& x, const Tensor& weight, const Tensor& target, const std::string& reduction,

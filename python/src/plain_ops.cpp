@@ -117,8 +117,8 @@ class Binder {
 
   // `positional`: python_positional() of the parameters.
   template <size_t positional, class Result, class... A, class... P>
-  void bind(const char* name, Result (*run)(const Tensor&, A...), const P&... parameters) {
-    const Signature& op = *find_signature(name);
+  void bind(const char* c_name, Result (*run)(const Tensor&, A...), const P&... parameters) {
+    const Signature& op = *find_signature(c_name);
     if (!is_plain_in_python(op)) return;
     const std::span<const Parameter> described = op.parameters();
     const bool has_axis = std::any_of(described.begin(), described.end(), [](const Parameter& one) {
@@ -169,13 +169,14 @@ void bind_plain_ops(nb::module_& m, TensorClass& tensor) {
 #define BINADE_PARAMETER(type, name, ...) Parameter{#type, #name, #__VA_ARGS__}
 #define BINADE_DEFAULT(type, name, ...) parameter<std::remove_cvref_t<type>>(__VA_ARGS__)
 #define BINARY(name, cast, gradient, numbers, form, summary)
-#define OP(name, cast, gradient, form, summary, result, self, ...)                                \
+#define OVERLOAD(name, c_name, cast, gradient, form, summary, result, self, ...)                  \
   binder.bind<python_positional(                                                                  \
       std::initializer_list<Parameter>{BINADE_LIST(BINADE_PARAMETER, __VA_ARGS__)})>(             \
-      #name,                                                                                      \
+      #c_name,                                                                                    \
       static_cast<result (*)(BINADE_LIST(BINADE_TYPE, (const Tensor&, self) __VA_OPT__(,) __VA_ARGS__))>( \
           binade::name) __VA_OPT__(,)                                                             \
       BINADE_LIST(BINADE_DEFAULT, __VA_ARGS__));
+#define OP(name, ...) OVERLOAD(name, name, __VA_ARGS__)
 #include "binade/tensor/ops.def"
 #undef BINADE_TYPE
 #undef BINADE_PARAMETER
@@ -183,7 +184,7 @@ void bind_plain_ops(nb::module_& m, TensorClass& tensor) {
   // clang-format on
   std::vector<std::string> in_place;
   for (const Signature& op : signatures())
-    if (op.form == OpForm::in_place) in_place.emplace_back(op.name);
+    if (op.form == OpForm::in_place && op.name == op.c_name) in_place.emplace_back(op.name);
   m.attr("_in_place_ops") = nb::cast(in_place);
 }
 

@@ -1,4 +1,8 @@
+#include <nanobind/stl/tuple.h>
+
+#include "binade/ops/composed.h"
 #include "binade/ops/create/categorical.h"
+#include "binade/ops/index/count.h"
 #include "binade/ops/shape/pad.h"
 #include "bindings.h"
 
@@ -15,6 +19,45 @@ PadMode parse_pad_mode(const std::string& mode) {
                .found = "'" + mode + "'"});
 }
 
+// Joins of a list of tensors.
+struct JoinEntry {
+  const char* name;
+  Tensor (*run)(std::span<const Tensor>);
+};
+
+constexpr JoinEntry join_table[] = {{"hstack", hstack}, {"vstack", vstack}};
+
+struct UniqueEntry {
+  const char* name;
+  Unique (*run)(const Tensor&, UniqueOptions);
+};
+
+constexpr UniqueEntry unique_table[] = {
+    {"_unique", unique},
+    {"_unique_consecutive", unique_consecutive},
+};
+
+// python/binade/_functions.py and _counting.py give them PyTorch's arguments.
+void bind_for_python(nb::module_& m) {
+  m.def(
+      "_meshgrid",
+      [](const std::vector<Tensor>& lines, const std::string& indexing) {
+        return meshgrid(lines, indexing);
+      },
+      ReleaseGil());
+  m.def("_searchsorted", &searchsorted, ReleaseGil());
+  for (const UniqueEntry& entry : unique_table) {
+    const auto run = entry.run;
+    m.def(
+        entry.name,
+        [run](const Tensor& x, bool inverse, bool counts) {
+          const Unique found = run(x, {.inverse = inverse, .counts = counts});
+          return std::tuple(found.values, optional_of(found.inverse), optional_of(found.counts));
+        },
+        ReleaseGil());
+  }
+}
+
 }  // namespace
 
 void bind_rearrange(nb::module_& m, TensorClass& tensor) {
@@ -26,6 +69,13 @@ void bind_rearrange(nb::module_& m, TensorClass& tensor) {
       },
       "input"_a, "pad"_a, "mode"_a = "constant", "value"_a = 0.0, ReleaseGil(),
       summary("pad").c_str());
+  for (const JoinEntry& entry : join_table) {
+    const auto run = entry.run;
+    m.def(
+        entry.name, [run](const std::vector<Tensor>& tensors) { return run(tensors); }, "tensors"_a,
+        ReleaseGil(), summary(entry.name).c_str());
+  }
+  bind_for_python(m);
   m.def(
       "one_hot",
       [](const Tensor& index, int64_t num_classes) {

@@ -1,3 +1,4 @@
+#include "binade/ops/composed.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/index/index.h"
 #include "binade/ops/norm/softmax.h"
@@ -44,15 +45,21 @@ constexpr ExtremeEntry extreme_table[] = {
      "The smallest element; with `dim`, (values, indices) along it; with `other`, minimum()."},
 };
 
+template <class Result>
 struct SpreadEntry {
   const char* name;
-  Tensor (*run)(const Tensor&, const Axes&, bool, double);
+  Result (*run)(const Tensor&, const Axes&, bool, double);
   const char* doc;
 };
 
-constexpr SpreadEntry spread_table[] = {
+constexpr SpreadEntry<Tensor> spread_table[] = {
     {"var", var, "The variance over `dim`, divided by count - correction."},
     {"std", binade::std, "The standard deviation over `dim`: the square root of var()."},
+};
+
+constexpr SpreadEntry<std::pair<Tensor, Tensor>> pair_table[] = {
+    {"var_mean", var_mean, "(var(), mean()) over `dim`."},
+    {"std_mean", std_mean, "(std(), mean()) over `dim`."},
 };
 
 Tensor flat_index(const IndexEntry& entry, const Tensor& x, std::optional<int64_t> dim, bool keep) {
@@ -92,7 +99,7 @@ void bind_extremes(nb::module_& m, TensorClass& tensor, const AxisNames& names) 
 // `unbiased` is the older name of a correction by 1 or 0.
 void bind_spreads(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
   const auto keep = nb::arg(names.keep) = false;
-  for (const SpreadEntry& entry : spread_table) {
+  const auto define = [&](const auto& entry) {
     const auto run = entry.run;
     def_op(
         m, tensor, entry.name,
@@ -106,7 +113,9 @@ void bind_spreads(nb::module_& m, TensorClass& tensor, const AxisNames& names) {
           return run(x, axes_of(dim), keepdim, unbiased ? 1 : 0);
         },
         nb::arg(names.axis) = nb::none(), nb::kw_only(), "unbiased"_a, keep);
-  }
+  };
+  for (const auto& entry : spread_table) define(entry);
+  for (const auto& entry : pair_table) define(entry);
 }
 
 void bind_values_and_indices(nb::module_& m) {
@@ -129,13 +138,15 @@ void bind_values_and_indices(nb::module_& m) {
 
 void bind_reductions(nb::module_& m, TensorClass& tensor) {
   bind_values_and_indices(m);
-  for (const SpreadEntry& entry : spread_table) {
+  const auto define_flag = [&](const auto& entry) {
     const auto run = entry.run;
     def_op(
         m, tensor, entry.name,
         [run](const Tensor& x, bool unbiased) { return run(x, {}, false, unbiased ? 1 : 0); },
         "unbiased"_a);
-  }
+  };
+  for (const auto& entry : spread_table) define_flag(entry);
+  for (const auto& entry : pair_table) define_flag(entry);
   for (const ExtremeEntry& entry : extreme_table) {
     def_op(
         m, tensor, entry.name, [&entry](const Tensor& x) { return entry.of_all(x, {}, false); },

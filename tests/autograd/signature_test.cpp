@@ -40,6 +40,23 @@ TEST(Signatures, PassByNameInPythonWhatPyTorchPassesByName) {
             "max(input, 0) + negative_slope * min(input, 0).");
 }
 
+TEST(Signatures, OfOverloadsHaveNamesOfTheirOwnInC) {
+  const Signature& one = described("quantile");
+  const Signature& several = described("quantiles");
+  EXPECT_EQ(several.name, "quantile");
+  EXPECT_EQ(c_signature(one), "quantile(x; q, axis = none, keep = 0)");
+  EXPECT_EQ(c_signature(several), "quantiles(x, q; axis = none, keep = 0)");
+  EXPECT_EQ(python_signature(one), "quantile(input, q, dim=None, keepdim=False)");
+  EXPECT_EQ(python_signature(several), python_signature(one));
+  EXPECT_EQ(declaration(several),
+            "Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> axis = {}, "
+            "bool keep = false);");
+  EXPECT_EQ(c_signature(described("scatter_value")), "scatter_value(x, index; axis, value)");
+  EXPECT_EQ(python_signature(described("nan_to_num")),
+            "nan_to_num(input, nan=0, posinf=None, neginf=None)");
+  EXPECT_FALSE(described("median_along").cast.has_value()) << "overloads are of composed ops";
+}
+
 TEST(Signatures, SayWhatAutocastAndAutogradDo) {
   EXPECT_EQ(described("linear").cast, CastClass::lower);
   EXPECT_EQ(described("transpose").cast, std::nullopt) << "composed";
@@ -53,7 +70,8 @@ TEST(Signatures, SayWhatAutocastAndAutogradDo) {
 TEST(Signatures, HaveNamesOfTheirOwnAndASummary) {
   std::set<std::string_view> names;
   for (const Signature& op : signatures()) {
-    EXPECT_TRUE(names.insert(op.name).second) << op.name;
+    EXPECT_TRUE(names.insert(op.c_name).second) << op.c_name;
+    EXPECT_EQ(find_signature(op.c_name), &op);
     EXPECT_EQ(op.summary.back(), '.') << op.name;
     EXPECT_FALSE(op.section.empty() || op.header.empty()) << op.name;
   }

@@ -10,6 +10,7 @@
 #include "binade/c/handles.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/rope.h"
+#include "binade/ops/composed.h"
 #include "binade/ops/conv/conv.h"
 #include "binade/ops/conv/pool.h"
 #include "binade/ops/conv/sample.h"
@@ -20,6 +21,7 @@
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/index/count.h"
 #include "binade/ops/index/index.h"
 #include "binade/ops/index/mask.h"
 #include "binade/ops/index/sort.h"
@@ -33,6 +35,7 @@
 #include "binade/ops/matmul/recurrent.h"
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/norm/softmax.h"
+#include "binade/ops/reduce/quantile.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/pad.h"
 #include "binade/ops/shape/rearrange.h"
@@ -524,13 +527,22 @@ std::vector<OpCall> loss_calls() {
   const Tensor x = some({2, 3}, 81), y = some({2, 3}, 82), z = some({2, 3}, 83),
                p = fractions({2, 3}, 84), target = indices({2, 1}, {2}), w = some({5, 3}, 85),
                classes = indices({4, 1}, {2}), log_p = log_softmax(some({6, 2, 4}, 86), -1),
-               targets = indices({1, 2, 3, 1}, {2, 2});
+               targets = indices({1, 2, 3, 1}, {2, 2}), cube = some({2, 3, 3}, 89),
+               tokens = indices({0, 2, 1, 1, 1, 2}, {2, 3});
   std::vector<OpCall> calls = {
       {"cross_entropy", {x, target}, {}, cross_entropy(x, target)},
       {"cross_entropy",
        {x, target},
        {{"reduce", "sum"}, {"smoothing", 0.25}, {"ignore_index", 1}},
        cross_entropy(x, target, {.reduce = Reduce::sum, .smoothing = 0.25, .ignore_index = 1})},
+      {"cross_entropy",
+       {cube, tokens, some({3}, 88)},
+       {{"class_axis", 1}},
+       cross_entropy(cube, tokens, {.weight = some({3}, 88), .class_axis = 1})},
+      {"nll_loss",
+       {cube, tokens},
+       {{"class_axis", 1}},
+       nll_loss(cube, tokens, Reduce::mean, -100, 1)},
       {"linear_cross_entropy", {x, w, classes}, {}, linear_cross_entropy(x, w, classes)},
       {"linear_cross_entropy",
        {x, w, classes},
@@ -611,13 +623,87 @@ std::vector<OpCall> loss_calls() {
   return calls;
 }
 
+std::vector<OpCall> composed_calls() {
+  const Tensor x = some({2, 3}, 101), y = some({2, 3}, 102), p = fractions({2, 3}, 103),
+               m = greater(x, 0), n = greater(y, 0), odd = x / (cast(m, DType::f32) * 0.0),
+               line = some({4}, 104), i = indices({2, 0, 2}, {3}), counts = indices({2, 0, 3}, {3}),
+               at = indices({1, 0, 2}, {1, 3}), image = some({1, 8, 2, 3}, 105),
+               numbers = indices({3, 1, 3, 0}, {4}), sorted = sort(line).values;
+  return {{"lerp", {x, y}, {{"weight", 0.25}}, lerp(x, y, 0.25)},
+          {"lerp_by", {x, y, p}, {}, lerp(x, y, p)},
+          {"fmod", {x, p}, {}, fmod(x, p)},
+          {"frac", {x}, {}, frac(x)},
+          {"logical_xor", {m, n}, {}, logical_xor(m, n)},
+          {"nan_to_num", {odd}, {}, nan_to_num(odd)},
+          {"nan_to_num",
+           {odd},
+           {{"nan", 1.0}, {"high", 2.0}, {"low", -3.0}},
+           nan_to_num(odd, 1, 2, -3)},
+          {"isclose", {x, y}, {}, isclose(x, y)},
+          {"isclose", {x, y}, {{"rtol", 0.0}, {"atol", 0.5}}, isclose(x, y, 0, 0.5)},
+          {"isclose", {odd, odd}, {{"equal_nan", 1}}, isclose(odd, odd, 1e-5, 1e-8, true)},
+          {"selu", {x}, {}, selu(x)},
+          {"hardtanh", {x}, {}, hardtanh(x)},
+          {"hardtanh", {x}, {{"low", -0.25}, {"high", 0.5}}, hardtanh(x, -0.25, 0.5)},
+          {"relu6", {x * 9.0}, {}, relu6(x * 9.0)},
+          {"logsigmoid", {x}, {}, logsigmoid(x)},
+          {"softsign", {x}, {}, softsign(x)},
+          {"diag", {line}, {}, diag(line)},
+          {"diag", {x}, {{"offset", 1}}, diag(x, 1)},
+          {"diagonal", {x}, {}, diagonal(x)},
+          {"diagonal",
+           {image},
+           {{"offset", -1}, {"first", 3}, {"second", 1}},
+           diagonal(image, -1, 3, 1)},
+          {"trace", {x}, {}, trace(x)},
+          {"outer", {line, i}, {}, outer(line, i)},
+          {"hstack", {x, y}, {}, cat({x, y}, 1)},
+          {"vstack", {line, line}, {}, stack({line, line}, 0)},
+          {"tile", {x}, {{"counts", List{2}}}, repeat(x, {1, 2})},
+          {"repeat_interleave", {x}, {{"count", 2}}, repeat_interleave(x, 2)},
+          {"repeat_interleave", {x}, {{"count", 2}, {"axis", 0}}, repeat_interleave(x, 2, 0)},
+          {"repeat_interleave_by", {x, counts}, {{"axis", 1}}, repeat_interleave(x, counts, 1)},
+          {"movedim", {image}, {{"from", 0}, {"to", 2}}, movedim(image, 0, 2)},
+          {"pixel_shuffle", {image}, {{"factor", 2}}, pixel_shuffle(image, 2)},
+          {"scatter", {x, at, y}, {{"axis", 1}}, scatter(x, 1, at, y)},
+          {"scatter_value", {x, at}, {{"axis", 1}, {"value", 2.5}}, scatter(x, 1, at, 2.5)},
+          {"index_add", {x, i, y}, {{"axis", 1}}, index_add(x, 1, i, y)},
+          {"index_add", {x, i, y}, {{"axis", 1}, {"alpha", 2.5}}, index_add(x, 1, i, y, 2.5)},
+          {"index_fill",
+           {x, indices({2, 0}, {2})},
+           {{"axis", 1}, {"value", 2.5}},
+           index_fill(x, 1, indices({2, 0}, {2}), 2.5)},
+          {"take", {x, i}, {}, take(x, i)},
+          {"count_nonzero", {m}, {}, count_nonzero(m)},
+          {"count_nonzero", {m}, {{"axes", List{1}}}, count_nonzero(m, 1)},
+          {"normalize", {x}, {}, normalize(x)},
+          {"normalize", {x}, {{"p", 1.0}, {"axis", 0}, {"eps", 3.0}}, normalize(x, 1, 0, 3)},
+          {"unique", {numbers}, {}, unique(numbers).values},
+          {"unique_inverse", {numbers}, {}, unique(numbers, {.inverse = true}).inverse},
+          {"unique_counts", {numbers}, {}, unique(numbers, {.counts = true}).counts},
+          {"unique_consecutive", {i}, {}, unique_consecutive(i).values},
+          {"bincount", {numbers}, {}, bincount(numbers)},
+          {"bincount", {numbers, line}, {{"minimum", 6}}, bincount(numbers, line, 6)},
+          {"searchsorted", {sorted, line}, {}, searchsorted(sorted, line)},
+          {"searchsorted", {sorted, line}, {{"right", 1}}, searchsorted(sorted, line, true)},
+          {"median", {x}, {}, median(x)},
+          {"median_along", {x}, {{"axis", 0}, {"keep", 1}}, median(x, 0, true).values},
+          {"quantile", {x}, {{"q", 0.3}}, quantile(x, 0.3)},
+          {"quantile", {x}, {{"q", 0.3}, {"axis", 1}, {"keep", 1}}, quantile(x, 0.3, 1, true)},
+          {"quantiles", {x, fractions({3}, 106)}, {}, quantile(x, fractions({3}, 106))},
+          {"quantiles",
+           {x, fractions({3}, 106)},
+           {{"axis", 0}, {"keep", 1}},
+           quantile(x, fractions({3}, 106), 0, true)}};
+}
+
 // With random numbers of their own: not by value.
-const std::set<std::string> drawn_ops = {"dropout", "multinomial"};
+const std::set<std::string> drawn_ops = {"bernoulli", "dropout", "multinomial"};
 
 TEST(COps, AreTheFunctionsOfTheLibrary) {
   std::set<std::string> called = drawn_ops;
   for (const auto& calls : {elementwise_calls(), unary_calls(), matmul_and_reduce_calls(),
-                            shape_calls(), layer_calls(), loss_calls()}) {
+                            shape_calls(), layer_calls(), loss_calls(), composed_calls()}) {
     for (const OpCall& call : calls) {
       std::string given;
       for (const Given& one : call.options) given += std::string(" ") + one.name;

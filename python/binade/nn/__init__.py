@@ -21,9 +21,10 @@ from .layers import (  # noqa: F401
     AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, BatchNorm1d, BatchNorm2d, BatchNorm3d,
     BCELoss, BCEWithLogitsLoss, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d,
     ConvTranspose3d, CrossEntropyLoss, CTCLoss, Dropout, ELU, Embedding, Flatten, GELU, GroupNorm,
-    Hardsigmoid, Hardswish, HuberLoss, Identity, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, L1Loss,
-    KLDivLoss, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool1d, MaxPool2d, MaxPool3d, Mish, MLP, MSELoss,
-    MultiheadAttention, NLLLoss, PReLU, ReLU, RMSNorm, Sigmoid, SiLU, SmoothL1Loss, Softmax, Softplus, Tanh)
+    Hardsigmoid, Hardswish, Hardtanh, HuberLoss, Identity, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d,
+    L1Loss, KLDivLoss, LayerNorm, LeakyReLU, Linear, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, MaxPool3d,
+    Mish, MLP, MSELoss, MultiheadAttention, NLLLoss, PixelShuffle, PReLU, ReLU, ReLU6, RMSNorm, SELU, Sigmoid,
+    SiLU, SmoothL1Loss, Softmax, Softplus, Softsign, Tanh)
 from .sequence import GRU, LSTM, RNN, MaskedAttention  # noqa: F401
 from .models import GPT, Llama, ResNet  # noqa: F401
 from . import functional, init, utils  # noqa: F401

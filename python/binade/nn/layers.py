@@ -228,6 +228,24 @@ Softplus = _function("Softplus", _binade.softplus, "log(1 + exp(x)).")
 Mish = _function("Mish", _binade.mish, "x * tanh(softplus(x)).")
 Hardsigmoid = _function("Hardsigmoid", _binade.hardsigmoid, "x / 6 + 1 / 2, limited to [0, 1].")
 Hardswish = _function("Hardswish", _binade.hardswish, "x * hardsigmoid(x).")
+SELU = _function("SELU", _binade.selu, "elu(x) with the factors that keep mean and variance.")
+ReLU6 = _function("ReLU6", _binade.relu6, "x limited to [0, 6].")
+LogSigmoid = _function("LogSigmoid", _binade.logsigmoid, "log(sigmoid(x)).")
+Softsign = _function("Softsign", _binade.softsign, "x / (1 + |x|).")
+
+
+class Hardtanh(_Unweighted):
+    """x limited to [min_val, max_val]."""
+
+    def __init__(self, min_val=-1.0, max_val=1.0):
+        super().__init__(_binade.hardtanh, min_val=min_val, max_val=max_val)
+
+
+class PixelShuffle(_Unweighted):
+    """Blocks of channels as pixels."""
+
+    def __init__(self, upscale_factor):
+        super().__init__(_binade.pixel_shuffle, upscale_factor=upscale_factor)
 
 
 class GELU(_Unweighted):

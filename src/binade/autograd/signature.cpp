@@ -40,11 +40,12 @@ std::vector<Signature> read_lines() {
 // clang-format off
 #define BINADE_PARAMETER(type, name, ...) Parameter{#type, #name, #__VA_ARGS__}
 #define SECTION(title, header) lines.begin(title, header);
-#define OP(name, cast, gradient, form, summary, result, self, ...)                 \
-  lines.add({{}, {}, #name, cast, gradient, summary, OpForm::form, #result, #self, \
+#define OVERLOAD(name, c_name, cast, gradient, form, summary, result, self, ...)            \
+  lines.add({{}, {}, #name, #c_name, cast, gradient, summary, OpForm::form, #result, #self, \
              {BINADE_LIST(BINADE_PARAMETER, __VA_ARGS__)}});
+#define OP(name, ...) OVERLOAD(name, name, __VA_ARGS__)
 #define ODD(name, cast, gradient, summary) \
-  lines.add({{}, {}, #name, cast, gradient, summary, OpForm::function, {}, {}, {}});
+  lines.add({{}, {}, #name, #name, cast, gradient, summary, OpForm::function, {}, {}, {}});
 #include "binade/tensor/ops.def"
 #undef BINADE_PARAMETER
   // clang-format on
@@ -73,13 +74,27 @@ constexpr Spelling spellings[] = {
     {"addmm", "", "b", "mat2"},
     {"baddbmm", "", "a", "batch1"},
     {"baddbmm", "", "b", "batch2"},
+    {"bincount", "", "minimum", "minlength"},
     {"bilinear", "", "b", "input2"},
     {"chunk", "", "count", "chunks"},
     {"cosine_similarity", "", "b", "x2"},
+    {"diag", "", "offset", "diagonal"},
+    {"diagonal", "", "first", "dim1"},
+    {"diagonal", "", "second", "dim2"},
+    {"hardtanh", "", "high", "max_val"},
+    {"hardtanh", "", "low", "min_val"},
+    {"lerp", "", "b", "end"},
     {"margin_ranking_loss", "", "b", "input2"},
+    {"nan_to_num", "", "high", "posinf"},
+    {"nan_to_num", "", "low", "neginf"},
     {"narrow", "", "count", "length"},
+    {"outer", "", "b", "vec2"},
+    {"pixel_shuffle", "", "factor", "upscale_factor"},
     {"prelu", "", "weight", "other"},
+    {"repeat_interleave", "", "count", "repeats"},
+    {"repeat_interleave", "", "counts", "repeats"},
     {"tensordot", "", "b", "b"},
+    {"tile", "", "counts", "dims"},
     {"tensordot", "", "axes_a", "dims_a"},
     {"tensordot", "", "axes_b", "dims_b"},
     {"transpose", "", "a", "dim0"},
@@ -111,10 +126,14 @@ constexpr std::pair<std::string_view, std::string_view> first_arguments[] = {
 
 // Plain ops of which Python has other arguments, which the files named bind.
 constexpr std::string_view python_by_hand[] = {
-    "clamp",         "dropout", "embedding", "gelu", "squeeze", "where",  // python/src/ops.cpp
-    "argmax",        "argmin",  "max",       "min",  "std",     "var",    // reductions.cpp
-    "instance_norm", "one_hot",          // layer_ops.cpp, rearrange.cpp
-    "allclose",      "equal",   "view",  // python/binade/_functions.py, _methods.py
+    "clamp",         "dropout",      "embedding",
+    "gelu",          "squeeze",      "where",  // python/src/ops.cpp
+    "argmax",        "argmin",       "max",
+    "min",           "std",          "var",  // reductions.cpp
+    "instance_norm", "one_hot",              // layer_ops.cpp, rearrange.cpp
+    "allclose",      "equal",        "movedim",
+    "scatter",       "searchsorted",  // python/binade/_functions.py
+    "view",                           // _methods.py
 };
 
 std::string c_default(const Parameter& parameter) {
@@ -145,10 +164,10 @@ std::span<const Signature> signatures() {
   return lines;
 }
 
-const Signature* find_signature(std::string_view name) {
+const Signature* find_signature(std::string_view c_name) {
   const std::span<const Signature> all = signatures();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Signature& one) { return one.name == name; });
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Signature& one) { return one.c_name == c_name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -177,7 +196,7 @@ std::string c_signature(const Signature& op) {
     options += (options.empty() ? "; " : ", ") + std::string(c_name(one));
     if (one.has_default()) options += " = " + c_default(one);
   }
-  return std::string(op.name) + "(" + inputs + options + ")";
+  return std::string(op.c_name) + "(" + inputs + options + ")";
 }
 
 bool is_plain_in_python(const Signature& op) {

@@ -35,6 +35,7 @@ struct Signature {
   std::string_view section,
       header;  // where the page on ops has it, and the header that promises it
   std::string_view name;
+  std::string_view c_name;        // in C, which has no overloads: a name of its own for each line
   std::optional<CastClass> cast;  // none if it is composed of other ops
   std::string_view no_gradient_reason;
   std::string_view summary;  // what it does, in a line
@@ -50,8 +51,8 @@ struct Signature {
 };
 
 std::span<const Signature> signatures();
-// The one of this name, or null.
-const Signature* find_signature(std::string_view name);
+// The one of this name in C, which is the op's name but for overloads, or null.
+const Signature* find_signature(std::string_view c_name);
 
 // The C++ function: "Tensor elu(const Tensor& x, double alpha = 1);".
 std::string declaration(const Signature& op);

@@ -49,9 +49,11 @@ WindowOptions windows_of(const Options& o) {
 }
 
 CrossEntropyOptions cross_entropy_of(const Options& o) {
-  return {.reduce = reduce_of(o),
-          .smoothing = o.number("smoothing", 0),
-          .ignore_index = o.integer("ignore_index", -100)};
+  return {
+      .reduce = reduce_of(o),
+      .smoothing = o.number("smoothing", 0),
+      .ignore_index = o.integer("ignore_index", -100),
+      .class_axis = o.has("class_axis") ? std::optional(o.integer("class_axis")) : std::nullopt};
 }
 
 template <Tensor (*op)(const Tensor&, const Tensor&, const Tensor&, const ConvOptions&)>
@@ -122,8 +124,13 @@ const Entry table_of_layers[] = {
                           .momentum = o.number("momentum", 0.1),
                           .eps = o.number("eps", 1e-5)});
      }},
-    {"cross_entropy(logits, target; reduce = mean, smoothing = 0, ignore_index = -100)",
-     [](Inputs x, const Options& o) { return cross_entropy(x[0], x[1], cross_entropy_of(o)); }},
+    {"cross_entropy(logits, target, weight?; reduce = mean, smoothing = 0, ignore_index = -100, "
+     "class_axis = none)",
+     [](Inputs x, const Options& o) {
+       CrossEntropyOptions options = cross_entropy_of(o);
+       options.weight = x[2];
+       return cross_entropy(x[0], x[1], options);
+     }},
     {"linear_cross_entropy(x, weight, target; reduce = mean, smoothing = 0, ignore_index = -100, "
      "chunk_rows = 0)",
      [](Inputs x, const Options& o) {

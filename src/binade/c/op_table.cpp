@@ -1,8 +1,10 @@
 #include "binade/c/op_table.h"
 
+#include "binade/ops/composed.h"
 #include "binade/ops/create/categorical.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/index/count.h"
 #include "binade/ops/index/sort.h"
 #include "binade/ops/matmul/einsum.h"
 #include "binade/ops/shape/pad.h"
@@ -36,6 +38,15 @@ const Entry by_hand[] = {
      [](Inputs x, const Options& o) { return einsum(o.text("equation"), x); }},
     {"cat(...; axis)", [](Inputs x, const Options& o) { return cat(x, o.integer("axis")); }},
     {"stack(...; axis)", [](Inputs x, const Options& o) { return stack(x, o.integer("axis")); }},
+    {"hstack(...)", [](Inputs x, const Options&) { return hstack(x); }},
+    {"vstack(...)", [](Inputs x, const Options&) { return vstack(x); }},
+    {"unique(x)", [](Inputs x, const Options&) { return unique(x[0]).values; }},
+    {"unique_inverse(x)",
+     [](Inputs x, const Options&) { return unique(x[0], {.inverse = true}).inverse; }},
+    {"unique_counts(x)",
+     [](Inputs x, const Options&) { return unique(x[0], {.counts = true}).counts; }},
+    {"unique_consecutive(x)",
+     [](Inputs x, const Options&) { return unique_consecutive(x[0]).values; }},
     {"pad(x; padding, mode = constant, value = 0)",
      [](Inputs x, const Options& o) {
        return pad(x[0], o.list("padding"), {pad_mode_of(o), o.number("value", 0)});

@@ -113,9 +113,9 @@ Tensor tensor_of_result(const Sorted& result) { return result.values; }
 
 // Adds an op, unless C has no form of its result. `Run` calls it with the arguments given.
 template <class Result, class Run>
-void add_entry(std::vector<Entry>& table, std::string_view name, Run) {
+void add_entry(std::vector<Entry>& table, std::string_view c_name, Run) {
   if constexpr (std::is_same_v<Result, Tensor> || std::is_same_v<Result, Sorted>) {
-    table.push_back({c_signature(*find_signature(name)), [](Inputs x, const Options& o) {
+    table.push_back({c_signature(*find_signature(c_name)), [](Inputs x, const Options& o) {
                        return tensor_of_result(Run{}(Arguments(x, o)));
                      }});
   }
@@ -124,12 +124,13 @@ void add_entry(std::vector<Entry>& table, std::string_view name, Run) {
 // The braces of the tuple read the arguments in their order.
 #define BINADE_NEXT(type, name, ...) \
   given.next<std::remove_cvref_t<type>>(#name __VA_OPT__(, ) __VA_ARGS__)
-#define OP(name, cast, gradient, form, summary, result, self, ...)                         \
-  add_entry<result>(table, #name, [](Arguments given) {                                    \
+#define OVERLOAD(name, c_name, cast, gradient, form, summary, result, self, ...)           \
+  add_entry<result>(table, #c_name, [](Arguments given) {                                  \
     const std::tuple arguments{                                                            \
         BINADE_LIST(BINADE_NEXT, (const Tensor&, self)__VA_OPT__(, ) __VA_ARGS__)};        \
     return std::apply([](const auto&... all) { return binade::name(all...); }, arguments); \
   });
+#define OP(name, ...) OVERLOAD(name, name, __VA_ARGS__)
 
 void add_entries(std::vector<Entry>& table) {
 #include "binade/tensor/ops.def"

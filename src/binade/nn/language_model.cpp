@@ -359,7 +359,11 @@ Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
                            const CrossEntropyOptions& options, const PackedDocuments& documents) {
   const auto scope = enter();
   const Tensor x = features(tokens, {}, documents);
-  if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);
+  if (config_.logit_softcap != 0) {
+    CrossEntropyOptions last = options;
+    last.class_axis = -1;  // there may be as many tokens as words
+    return cross_entropy(head_logits(x), targets, last);
+  }
   return linear_cross_entropy(x, computed_head(), targets, options, loss_chunk_);
 }
 

@@ -98,13 +98,14 @@ Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> high,
   return where(eq(x, -infinity), scalar_like(low.value_or(-most), x), y);
 }
 
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
   require_defined("isclose", "a", a);
   require_defined("isclose", "b", b);
   const NoGrad no_grad;
   const Tensor x = cast(a, DType::f64), y = cast(b, DType::f64);
   const Tensor near = less_equal(abs(x - y), abs(y) * rtol + atol) & is_finite(y);
-  return near | eq(x, y);
+  const Tensor close = near | eq(x, y);
+  return equal_nan ? close | (is_nan(x) & is_nan(y)) : close;
 }
 
 Tensor selu(const Tensor& x) {
@@ -137,11 +138,11 @@ Tensor normal(double mean, double deviation, const Shape& shape) {
   return randn(shape) * deviation + mean;
 }
 
-Tensor bernoulli(const Tensor& probabilities) {
-  require_defined("bernoulli", "probabilities", probabilities);
+Tensor bernoulli(const Tensor& x) {
+  require_compute("bernoulli", "x", x);
   const NoGrad no_grad;
-  const Tensor draws = rand(probabilities.shape(), DType::f32, probabilities.device());
-  return cast(less(draws, probabilities), probabilities.dtype());
+  const Tensor draws = rand(x.shape(), DType::f32, x.device());
+  return cast(less(draws, x), x.dtype());
 }
 
 Tensor diag(const Tensor& x, int64_t offset) {
@@ -265,6 +266,30 @@ Tensor repeat_interleave(const Tensor& x, int64_t count, std::optional<int64_t> 
   return reshape(expand(unsqueeze(whole, at + 1), wide), shape);
 }
 
+Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::optional<int64_t> axis) {
+  require_defined("repeat_interleave", "x", x);
+  require_index("repeat_interleave", "counts", counts);
+  if (counts.rank() > 1) require_rank("repeat_interleave", "counts", counts, 1);
+  const Tensor whole = axis ? x : reshape(x, {-1});
+  const int at = normalize_axis("repeat_interleave", axis.value_or(0), whole.rank());
+  const int64_t size = whole.shape()[at];
+  if (counts.numel() == 1 && size != 1)
+    return repeat_interleave(whole, static_cast<int64_t>(counts.item()), at);
+  require_shape("repeat_interleave", "counts", reshape(counts, {-1}), {size});
+  const std::vector<double> times = to_vector(counts);
+  std::vector<int64_t> rows;
+  for (int64_t row = 0; row < size; ++row) {
+    const auto count = static_cast<int64_t>(times[static_cast<size_t>(row)]);
+    if (count < 0) {
+      fail("repeat_interleave",
+           {.argument = "counts", .expected = "at least 0", .found = std::to_string(count)});
+    }
+    rows.insert(rows.end(), static_cast<size_t>(count), row);
+  }
+  return index_select(whole, at,
+                      tensor(rows, Shape{static_cast<int64_t>(rows.size())}, x.device()));
+}
+
 Tensor movedim(const Tensor& x, int64_t from, int64_t to) {
   require_defined("movedim", "x", x);
   const int a = normalize_axis("movedim", from, x.rank());
@@ -329,34 +354,56 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, double value)
   return scatter(x, axis, index, full(index.shape(), value, x.dtype(), x.device()));
 }
 
-Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
+Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
+                 double alpha) {
   require_defined("index_add", "x", x);
   require_rank("index_add", "index", index, 1);
+  require_rank("index_add", "source", source, x.rank());
   const int at = normalize_axis("index_add", axis, x.rank());
-  return scatter_add(x, at, contiguous(along(index, source, at)), source);
+  Shape expected = x.shape();
+  expected[at] = index.numel();
+  require_shape("index_add", "source", source, expected);
+  const Tensor terms = alpha == 1 ? source : source * alpha;
+  if (is_compute(x.dtype())) return scatter_add(x, at, contiguous(along(index, x, at)), terms);
+  // The kernels add floating numbers; index_put_ adds others exactly.
+  const Tensor y = clone(x);
+  std::vector<IndexEntry> entries(static_cast<size_t>(at), IndexEntry(Slice()));
+  entries.emplace_back(index);
+  index_put_(y, entries, terms, true);
+  return y;
 }
 
 Tensor index_fill(const Tensor& x, int64_t axis, const Tensor& index, double value) {
   require_defined("index_fill", "x", x);
   require_rank("index_fill", "index", index, 1);
+  require_index("index_fill", "index", index);
   const int at = normalize_axis("index_fill", axis, x.rank());
-  return scatter(x, at, contiguous(along(index, x, at)), value);
+  const int64_t size = x.shape()[at];
+  const Tensor wide = cast(index, DType::i64);
+  const Tensor counts =
+      index_put(zeros({size}, DType::f32, x.device()), where(wide < 0, wide + size, wide),
+                ones({index.numel()}, DType::f32, x.device()), true);
+  Shape line = Shape::filled(x.rank(), 1);
+  line[at] = size;
+  return where(reshape(counts > 0, line), scalar_like(value, x), x);
 }
 
 Tensor take(const Tensor& x, const Tensor& index) {
   require_defined("take", "x", x);
+  require_index("take", "index", index);
   return binade::index(reshape(x, {-1}), {index});
 }
 
-Tensor count_nonzero(const Tensor& x) { return sum(not_equal(x, 0)); }
-Tensor count_nonzero(const Tensor& x, int64_t axis) { return sum(not_equal(x, 0), axis); }
+Tensor count_nonzero(const Tensor& x, const Axes& axes) { return sum(not_equal(x, 0), axes); }
 
-std::pair<Tensor, Tensor> var_mean(const Tensor& x, const Axes& axes, bool keep) {
-  return {var(x, axes, keep), mean(x, axes, keep)};
+std::pair<Tensor, Tensor> var_mean(const Tensor& x, const Axes& axes, bool keep,
+                                   double correction) {
+  return {var(x, axes, keep, correction), mean(x, axes, keep)};
 }
 
-std::pair<Tensor, Tensor> std_mean(const Tensor& x, const Axes& axes, bool keep) {
-  return {binade::std(x, axes, keep), mean(x, axes, keep)};
+std::pair<Tensor, Tensor> std_mean(const Tensor& x, const Axes& axes, bool keep,
+                                   double correction) {
+  return {binade::std(x, axes, keep, correction), mean(x, axes, keep)};
 }
 
 Tensor normalize(const Tensor& x, double p, int64_t axis, double eps) {

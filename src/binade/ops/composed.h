@@ -27,8 +27,9 @@ Tensor logical_xor(const Tensor& a, const Tensor& b);
 // NaN and infinities replaced; by default infinities by the largest numbers of x's type.
 Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> high = {},
                   std::optional<double> low = {});
-// |a - b| <= atol + rtol |b|; equal infinities are close.
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+// |a - b| <= atol + rtol |b|; equal infinities are close, and two NaN if `equal_nan`.
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+               bool equal_nan = false);
 Tensor selu(const Tensor& x);
 Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
 Tensor relu6(const Tensor& x);
@@ -47,8 +48,8 @@ Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
 inline Tensor empty_like(const Tensor& x) { return Tensor::empty_like(x); }
 Tensor normal(double mean, double deviation, const Shape& shape);
-// 1 with each element's probability, else 0.
-Tensor bernoulli(const Tensor& probabilities);
+// 1 with the probability x, else 0.
+Tensor bernoulli(const Tensor& x);
 
 // ---- shapes ----
 
@@ -69,10 +70,13 @@ Tensor hstack(std::span<const Tensor> tensors);
 Tensor hstack(std::initializer_list<Tensor> tensors);
 Tensor vstack(std::span<const Tensor> tensors);
 Tensor vstack(std::initializer_list<Tensor> tensors);
-// repeat() with ones put in front of fewer counts than axes.
+// repeat() with ones put in front of what is shorter, the counts or the shape.
 Tensor tile(const Tensor& x, const std::vector<int64_t>& counts);
 // Each element `count` times in a row, of flat x or along an axis.
 Tensor repeat_interleave(const Tensor& x, int64_t count, std::optional<int64_t> axis = {});
+// With a count for each index of the axis, or one for all; waits for a GPU, as the counts decide
+// the result's shape.
+Tensor repeat_interleave(const Tensor& x, const Tensor& counts, std::optional<int64_t> axis = {});
 Tensor movedim(const Tensor& x, int64_t from, int64_t to);
 // Blocks of channels as pixels: [..., c * factor^2, h, w] to [..., c, h * factor, w * factor].
 Tensor pixel_shuffle(const Tensor& x, int64_t factor);
@@ -82,19 +86,21 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor);
 // x with the elements at the indices along `axis` replaced; repeated indices are refused.
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, double value);
-// x with source's slices added at the indices along `axis`, or with the slices there replaced by a
-// number.
-Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
+// x with alpha times source's slices added at the indices along `axis`, or with the slices there
+// replaced by a number.
+Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
+                 double alpha = 1);
 Tensor index_fill(const Tensor& x, int64_t axis, const Tensor& index, double value);
 // Elements of flat x.
 Tensor take(const Tensor& x, const Tensor& index);
 
 // ---- reductions ----
 
-Tensor count_nonzero(const Tensor& x);
-Tensor count_nonzero(const Tensor& x, int64_t axis);
-std::pair<Tensor, Tensor> var_mean(const Tensor& x, const Axes& axes = {}, bool keep = false);
-std::pair<Tensor, Tensor> std_mean(const Tensor& x, const Axes& axes = {}, bool keep = false);
+Tensor count_nonzero(const Tensor& x, const Axes& axes = {});
+std::pair<Tensor, Tensor> var_mean(const Tensor& x, const Axes& axes = {}, bool keep = false,
+                                   double correction = 1);
+std::pair<Tensor, Tensor> std_mean(const Tensor& x, const Axes& axes = {}, bool keep = false,
+                                   double correction = 1);
 // x / max(norm, eps), norms along an axis.
 Tensor normalize(const Tensor& x, double p = 2, int64_t axis = 1, double eps = 1e-12);
 

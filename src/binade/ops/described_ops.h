@@ -1,6 +1,7 @@
 #pragma once
 
 #include "binade/ops/attention/rope.h"
+#include "binade/ops/composed.h"
 #include "binade/ops/conv/conv.h"
 #include "binade/ops/conv/pool.h"
 #include "binade/ops/conv/sample.h"
@@ -9,6 +10,7 @@
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/index/count.h"
 #include "binade/ops/index/index.h"
 #include "binade/ops/index/mask.h"
 #include "binade/ops/index/sort.h"
@@ -21,6 +23,7 @@
 #include "binade/ops/matmul/matmul.h"
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/norm/softmax.h"
+#include "binade/ops/reduce/quantile.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/rearrange.h"
 #include "binade/ops/shape/shape.h"

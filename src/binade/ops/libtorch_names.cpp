@@ -6,13 +6,10 @@
 
 namespace binade {
 
-bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
   ops::require_defined("allclose", "a", a);
   ops::require_defined("allclose", "b", b);
-  const NoGrad no_grad;
-  const Tensor x = cast(a, DType::f64), y = cast(b, DType::f64);
-  const Tensor is_close = less_equal(abs(x - y), abs(y) * rtol + atol) & is_finite(y);
-  return all(is_close | eq(x, y)).item() != 0;
+  return all(isclose(a, b, rtol, atol, equal_nan)).item() != 0;
 }
 
 Tensor clamp_min(const Tensor& x, double low) {

@@ -48,8 +48,9 @@ inline Tensor ge(const Tensor& a, Scalar b) { return greater_equal(a, b); }
 inline Tensor isfinite(const Tensor& x) { return is_finite(x); }
 inline Tensor isnan(const Tensor& x) { return is_nan(x); }
 inline Tensor isinf(const Tensor& x) { return is_inf(x); }
-// Whether |a - b| <= atol + rtol |b| for all elements; equal infinities are close. Waits for a GPU.
-bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+// Whether isclose() for all elements. Waits for a GPU.
+bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+              bool equal_nan = false);
 Tensor clamp_min(const Tensor& x, double low);
 Tensor clamp_max(const Tensor& x, double high);
 

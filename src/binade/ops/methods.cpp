@@ -1,10 +1,7 @@
 #include <limits>
 
-#include "binade/ops/composed.h"
 #include "binade/ops/described_ops.h"
 #include "binade/ops/in_place.h"
-#include "binade/ops/index/count.h"
-#include "binade/ops/reduce/quantile.h"
 
 // The methods of tensor/ops.def and of tensor/methods.def.
 namespace binade {

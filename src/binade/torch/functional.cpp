@@ -61,6 +61,9 @@ Tensor in_batch(const Tensor& x, int rank, F&& f) {
 // x [n, classes, ...] with the classes last.
 Tensor classes_last(const Tensor& x) { return x.rank() > 2 ? movedim(x, 1, -1) : x; }
 
+// The axis of classes: the second one, if there is one.
+int64_t classes_at(const Tensor& x) { return x.rank() < 2 ? 0 : 1; }
+
 Tensor rows(const Tensor& x, int64_t classes) { return reshape(x, {-1, classes}); }
 
 Tensor in_shape(const Tensor& losses, Reduce reduce, const Shape& shape) {
@@ -271,20 +274,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   const binade::CrossEntropyOptions plain{.reduce = options.reduction(),
                                           .smoothing = options.label_smoothing(),
                                           .ignore_index = options.ignore_index(),
-                                          .weight = options.weight()};
-  if (logits.rank() < 3) return binade::cross_entropy(logits, target, plain);
-  const Tensor last = classes_last(logits);
-  const int64_t classes = last.size(-1);
-  Shape shape = last.shape();
-  shape.erase(shape.rank() - 1);
-  const bool has_classes = is_floating(target.dtype());
-  if (target.shape() != (has_classes ? logits.shape() : shape)) {
-    fail("cross_entropy", {.argument = "target",
-                           .expected = to_string(has_classes ? logits.shape() : shape),
-                           .found = describe(target)});
-  }
-  const Tensor wanted = has_classes ? rows(classes_last(target), classes) : reshape(target, {-1});
-  return in_shape(binade::cross_entropy(rows(last, classes), wanted, plain), plain.reduce, shape);
+                                          .weight = options.weight(),
+                                          .class_axis = classes_at(logits)};
+  return binade::cross_entropy(logits, target, plain);
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,

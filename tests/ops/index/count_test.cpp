@@ -95,6 +95,10 @@ TEST(Count, QuantileInterpolatesAndPassesItsGradient) {
   EXPECT_EQ(quantile(x, tensor({0.0, 1.0})).shape(), (Shape{2}));
   EXPECT_EQ(quantile(ones({2, 3, 4}), 0.5, 1).shape(), (Shape{2, 4}));
   EXPECT_EQ(quantile(ones({2, 3, 4}), tensor({0.1, 0.2}), 1, true).shape(), (Shape{2, 2, 1, 4}));
+  EXPECT_EQ(quantile(ones({2, 3}), 0.5, {}, true).shape(), (Shape{1, 1}));
+  EXPECT_EQ(quantile(ones({2, 3}), tensor({0.1, 0.2}), {}, true).shape(), (Shape{2, 1, 1}));
+  EXPECT_EQ(quantile(tensor(2.5), 0.3, 0).item(), 2.5);
+  EXPECT_THAT(test::error_of([] { quantile(tensor(2.5), 0.3, 1); }), HasSubstr("quantile"));
   EXPECT_TRUE(std::isnan(quantile(tensor({1.0, nan}), 0.0).item()));
   EXPECT_THAT(test::error_of([&] { quantile(x, 1.5); }), HasSubstr("quantile"));
 }
@@ -120,6 +124,71 @@ TEST(Count, LerpIsExactAtBothEnds) {
   EXPECT_THAT(to_vector(lerp(a, b, 1)), ElementsAre(1, 3));
   sum(lerp(a, b, 0.25)).backward();
   EXPECT_THAT(to_vector(a.grad()), ElementsAre(0.75, 0.75));
+}
+
+TEST(Composed, RepeatsByACountForEachIndex) {
+  Tensor x = tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}).set_requires_grad();
+  const Tensor y = repeat_interleave(x, tensor({2, 0, 1}), 1);
+  EXPECT_THAT(to_vector(y), ElementsAre(1, 1, 3, 4, 4, 6));
+  sum(y).backward();
+  EXPECT_THAT(to_vector(x.grad()), ElementsAre(2, 0, 1, 2, 0, 1));
+  EXPECT_THAT(to_vector(repeat_interleave(x, tensor({2}), 0)),
+              ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+  EXPECT_THAT(to_vector(tensor({7, 8}).repeat_interleave(tensor({1, 3}))), ElementsAre(7, 8, 8, 8));
+  EXPECT_THAT(test::error_of([&] {
+                repeat_interleave(x, tensor({2, 1}), 1);
+              }),
+              HasSubstr("repeat_interleave: counts"));
+  EXPECT_THAT(test::error_of([&] {
+                repeat_interleave(x, tensor({2, -1}), 0);
+              }),
+              HasSubstr("found -1"));
+}
+
+TEST(Composed, IndexAddScalesAndTakesIntegers) {
+  const Tensor x = zeros({2, 3}), source = tensor({{1.0, 2.0}, {4.0, 8.0}});
+  EXPECT_THAT(to_vector(index_add(x, 1, tensor({2, 2}), source, 0.5)),
+              ElementsAre(0, 0, 1.5, 0, 0, 6));
+  const Tensor counts = zeros({3}, DType::i64);
+  counts.index_add_(0, tensor({2, 0, 2}), tensor({1, 5, 10}));
+  EXPECT_THAT(to_vector(counts), ElementsAre(5, 0, 11));
+  EXPECT_THAT(test::error_of([&] { index_add(x, 1, tensor({0}), source); }),
+              HasSubstr("index_add: source: expected [2, 1]"));
+  EXPECT_THAT(test::error_of([&] {
+                index_add(x, 0, tensor({5}), zeros({1, 3}));
+              }),
+              HasSubstr("found 5"));
+}
+
+TEST(Composed, ClosenessOfNanIsAnOption) {
+  const Tensor x = tensor({nan, 1.0, nan}), y = tensor({nan, 1.0, 2.0});
+  EXPECT_THAT(to_vector(isclose(x, y)), ElementsAre(0, 1, 0));
+  EXPECT_THAT(to_vector(isclose(x, y, 1e-5, 1e-8, true)), ElementsAre(1, 1, 0));
+  EXPECT_TRUE(x.allclose(x, 1e-5, 1e-8, true));
+  EXPECT_FALSE(x.allclose(x));
+}
+
+TEST(Composed, SpreadsHaveACorrection) {
+  const auto [deviation, middle] = std_mean(tensor({{1.0, 3.0}, {2.0, 6.0}}), 1, true, 0);
+  EXPECT_THAT(to_vector(deviation), ElementsAre(1, 2));
+  EXPECT_THAT(to_vector(middle), ElementsAre(2, 4));
+  EXPECT_EQ(middle.shape(), (Shape{2, 1}));
+  EXPECT_THAT(to_vector(var_mean(tensor({1.0, 3.0})).first), ElementsAre(2));
+}
+
+TEST(Composed, InPlaceFormsKeepTheGraph) {
+  Tensor w = tensor({1.0, -2.0, 4.0}).set_requires_grad();
+  const Tensor y = w * 1;
+  y.lerp_(tensor({3.0, 2.0, 0.0}), 0.25);  // 1.5 -1 3
+  y.index_fill_(0, tensor({1}), 7);
+  y.fmod_(2);
+  EXPECT_THAT(to_vector(y), ElementsAre(1.5, 1, 1));
+  sum(y * tensor({1.0, 10.0, 100.0})).backward();
+  EXPECT_THAT(to_vector(w.grad()), ElementsAre(0.75, 0, 75));
+  EXPECT_THAT(test::error_of([] {
+                tensor({1, 2}).lerp_(tensor({0.5, 0.5}), 0.5);
+              }),
+              HasSubstr("lerp_"));
 }
 
 }  // namespace

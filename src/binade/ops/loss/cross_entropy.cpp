@@ -8,6 +8,8 @@
 #include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/ops/common.h"
+#include "binade/ops/composed.h"
+#include "binade/ops/loss/class_axis.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/matmul/linear.h"
 #include "binade/ops/quantized/matmul.h"
@@ -120,6 +122,11 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
                                   .expected = "none",
                                   .found = describe(options.weight),
                                   .hint = "use cross_entropy(linear(x, weight), target)"});
+  }
+  if (options.class_axis && *options.class_axis != -1) {
+    fail("linear_cross_entropy", {.argument = "options.class_axis",
+                                  .expected = "-1, the axis of the layer's results",
+                                  .found = std::to_string(*options.class_axis)});
   }
   if (options.reduce == Reduce::none) {
     fail("linear_cross_entropy", {.argument = "reduce",
@@ -291,6 +298,17 @@ struct ChunkedHead {
   }
 };
 
+// The loss of logits whose classes are another axis than the last one.
+Tensor with_classes_last(const Tensor& logits, const Tensor& target,
+                         const CrossEntropyOptions& options, int axis) {
+  CrossEntropyOptions last = options;
+  last.class_axis = -1;
+  const bool has_probabilities =
+      is_floating(target.dtype()) && target.shape() == logits.shape();  // else it is refused there
+  return cross_entropy(movedim(logits, axis, -1),
+                       has_probabilities ? movedim(target, axis, -1) : target, last);
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
@@ -299,8 +317,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   if (logits.rank() == 0)
     fail("cross_entropy",
          {.argument = "logits", .expected = "[..., classes]", .found = describe(logits)});
-  if (target.defined() && is_floating(target.dtype()))
-    return cross_entropy_composite(logits, target, options);
+  const int classes_at = class_axis("cross_entropy", logits, target, options.class_axis);
+  if (classes_at != logits.rank() - 1)
+    return with_classes_last(logits, target, options, classes_at);
+  if (is_floating(target.dtype())) return cross_entropy_composite(logits, target, options);
   check(Op::cross_entropy, logits, target, logits.size(-1), options);
   if (options.weight.defined()) return cross_entropy_composite(logits, target, options);
   const Call call(Op::cross_entropy, {logits});
@@ -419,7 +439,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
                                       const CrossEntropyOptions& options) {
-  return cross_entropy(linear(x, weight), target, options);
+  CrossEntropyOptions last = options;
+  last.class_axis = -1;
+  return cross_entropy(linear(x, weight), target, last);
 }
 
 }  // namespace binade

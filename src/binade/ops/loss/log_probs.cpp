@@ -6,7 +6,8 @@
 namespace binade {
 
 Tensor token_log_probs(const Tensor& logits, const Tensor& tokens) {
-  return 0 - cross_entropy(logits, tokens, {.reduce = Reduce::none});  // 0 for certainty, not -0
+  // 0 for certainty, not -0.
+  return 0 - cross_entropy(logits, tokens, {.reduce = Reduce::none, .class_axis = -1});
 }
 
 }  // namespace binade

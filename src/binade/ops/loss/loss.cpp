@@ -5,10 +5,12 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/ops/common.h"
+#include "binade/ops/composed.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/index/index.h"
+#include "binade/ops/loss/class_axis.h"
 #include "binade/ops/norm/softmax.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/shape.h"
@@ -146,7 +148,7 @@ Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce,
-                int64_t ignore_index) {
+                int64_t ignore_index, std::optional<int64_t> class_axis) {
   require_compute("nll_loss", "log_probabilities", log_probabilities);
   require_index("nll_loss", "target", target);
   if (log_probabilities.rank() == 0) {
@@ -154,6 +156,9 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce re
                       .expected = "[..., classes]",
                       .found = describe(log_probabilities)});
   }
+  const int axis = ops::class_axis("nll_loss", log_probabilities, target, class_axis);
+  if (axis != log_probabilities.rank() - 1)
+    return nll_loss(movedim(log_probabilities, axis, -1), target, reduce, ignore_index, -1);
   Shape expected = log_probabilities.shape();
   expected.erase(expected.rank() - 1);
   require_shape("nll_loss", "target", target, expected);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "binade/tensor/tensor.h"
 
@@ -17,11 +18,15 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;   // targets that do not count
   // A factor for each class [classes]; `mean` then divides by the sum of the targets' factors.
   Tensor weight = {};
+  // The axis of the classes. If it is not given the target's shape says whether it is the last one
+  // or axis 1, PyTorch's; a shape that fits both is refused.
+  std::optional<int64_t> class_axis = {};
 };
 
-// Softmax and negative log likelihood in one pass with f32 statistics. logits [..., classes],
-// target (i64 or i32) [...]. The result is f32 (f64 for f64). Targets may also be probabilities of
-// all classes, a floating tensor of the logits' shape: then every row counts once.
+// Softmax and negative log likelihood in one pass with f32 statistics. logits [..., classes] or
+// [n, classes, ...], target (i64 or i32) of their shape without the classes. The result is f32 (f64
+// for f64). Targets may also be probabilities of all classes, a floating tensor of the logits'
+// shape: then every row counts once, and logits of more than two axes need `class_axis`.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
@@ -44,9 +49,9 @@ int64_t logits_rows(int64_t rows, const HeadSize& head, Device device);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
                                       const CrossEntropyOptions& options = {});
 
-// log_probabilities [..., classes].
+// log_probabilities [..., classes] or [n, classes, ...], as the target's shape says.
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce = Reduce::mean,
-                int64_t ignore_index = -100);
+                int64_t ignore_index = -100, std::optional<int64_t> class_axis = {});
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean);
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean);
 // Squared below `beta`, linear above.

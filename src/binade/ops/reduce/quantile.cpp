@@ -56,6 +56,19 @@ Tensor in_place_of_lines(const Tensor& y, int axis, bool keep) {
   return keep ? back : squeeze(back, axis);
 }
 
+// Whether a quantile is that of all elements: without an axis, or of a number.
+bool takes_all(const Tensor& x, std::optional<int64_t> axis) {
+  if (x.rank() == 0) normalize_axis("quantile", axis.value_or(0), 1);
+  return !axis || x.rank() == 0;
+}
+
+// A quantile of all elements, with the rank of x if it is kept.
+Tensor of_all(const Tensor& y, const Tensor& x, bool keep) {
+  Shape shape = y.shape();
+  for (int i = 0; keep && i < x.rank(); ++i) shape.push_back(1);
+  return reshape(y, shape);
+}
+
 }  // namespace
 
 Tensor median(const Tensor& x) {
@@ -86,29 +99,21 @@ Sorted median(const Tensor& x, int64_t axis, bool keep) {
   return {squeeze(values, at), squeeze(index, at)};
 }
 
-Tensor quantile(const Tensor& x, double q) {
+Tensor quantile(const Tensor& x, double q, std::optional<int64_t> axis, bool keep) {
   require_defined("quantile", "x", x);
-  return quantile(reshape(x, {-1}), q, 0);
-}
-
-Tensor quantile(const Tensor& x, double q, int64_t axis, bool keep) {
-  require_defined("quantile", "x", x);
-  const int at = normalize_axis("quantile", axis, x.rank());
+  if (takes_all(x, axis)) return of_all(quantile(reshape(x, {-1}), q, 0), x, keep);
+  const int at = normalize_axis("quantile", *axis, x.rank());
   const Tensor sorted = sorted_lines(x, at);
   return in_place_of_lines(with_nan(at_quantile(sorted, q), sorted), at, keep);
 }
 
-Tensor quantile(const Tensor& x, const Tensor& q) {
-  require_defined("quantile", "x", x);
-  return quantile(reshape(x, {-1}), q, 0);
-}
-
-Tensor quantile(const Tensor& x, const Tensor& q, int64_t axis, bool keep) {
+Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> axis, bool keep) {
   require_defined("quantile", "x", x);
   require_defined("quantile", "q", q);
+  if (takes_all(x, axis)) return of_all(quantile(reshape(x, {-1}), q, 0), x, keep);
   if (q.rank() > 1)
     fail("quantile", {.argument = "q", .expected = "a number or a line", .found = describe(q)});
-  const int at = normalize_axis("quantile", axis, x.rank());
+  const int at = normalize_axis("quantile", *axis, x.rank());
   const Tensor sorted = sorted_lines(x, at);
   std::vector<Tensor> parts;
   for (const double one : to_vector(q))

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "binade/ops/index/sort.h"
 #include "binade/tensor/tensor.h"
 
@@ -11,10 +13,9 @@ Tensor median(const Tensor& x);
 Sorted median(const Tensor& x, int64_t axis, bool keep = false);
 // Where the q-th part of the sorted elements ends, 0 <= q <= 1, interpolated between its two
 // neighbors; NaN if any element is. Of f32 and f64, in this type. With a line of several q the
-// result has them as its first axis.
-Tensor quantile(const Tensor& x, double q);
-Tensor quantile(const Tensor& x, double q, int64_t axis, bool keep = false);
-Tensor quantile(const Tensor& x, const Tensor& q);
-Tensor quantile(const Tensor& x, const Tensor& q, int64_t axis, bool keep = false);
+// result has them as its first axis. Of all elements if no axis is given.
+Tensor quantile(const Tensor& x, double q, std::optional<int64_t> axis = {}, bool keep = false);
+Tensor quantile(const Tensor& x, const Tensor& q, std::optional<int64_t> axis = {},
+                bool keep = false);
 
 }  // namespace binade
