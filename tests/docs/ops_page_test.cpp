@@ -61,7 +61,7 @@ std::string page() {
     }
     text << "| **" << op.name << "** " << cell(op.summary);
     if (op.is_plain()) text << " " << code(declaration(op));
-    text << " | " << code(c_entry(op.name)) << " | "
+    text << " | " << code(c_entry(op.c_name)) << " | "
          << code(is_plain_in_python(op) ? python_signature(op) : std::string(op.name)) << " | "
          << form_of(op) << " | " << (op.cast ? name(*op.cast) : "composed") << " | "
          << (op.no_gradient_reason.empty() ? "yes" : "no: " + std::string(op.no_gradient_reason))
