@@ -113,7 +113,7 @@ def is_near(found, expected, unit):
     if isinstance(expected, dict):
         if found.keys() != expected.keys():
             return False
-        unit = UNITS.get(expected["dtype"], 0)
+        unit = UNITS.get(expected.get("dtype"), 0)
         return all(is_near(found[key], expected[key], unit) for key in expected)
     if isinstance(expected, str) and expected not in ("nan", "inf", "-inf"):
         return found == expected
