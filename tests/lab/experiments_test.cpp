@@ -258,6 +258,30 @@ TEST(Experiments, StochasticRounding) {
   EXPECT_NEAR(result.stochastic, result.reference, result.bound);
 }
 
+TEST(Experiments, TensorCore) {
+  const TensorCoreResult result = run(tensor_core_experiment, "tensor-core");
+  const auto sum = [&](const std::string& name) {
+    return *std::find_if(result.sums.begin(), result.sums.end(),
+                         [&](const auto& one) { return one.name == name; });
+  };
+  // One bit more on Hopper, and none for rounding.
+  EXPECT_EQ(sum("1 + 4 x 2^-25").ampere, 1);
+  EXPECT_EQ(sum("1 + 4 x 2^-25").hopper, sum("1 + 4 x 2^-25").f64);
+  EXPECT_LT(sum("1 + 2^-23 + 2^-24").hopper, sum("1 + 2^-23 + 2^-24").f64);
+  EXPECT_GT(sum("1 + 2^-23 + 2^-24").f32, sum("1 + 2^-23 + 2^-24").f64);
+  EXPECT_EQ(sum("2^25 - 2^25 + 1").hopper, 1);
+  EXPECT_EQ(sum("2^26 - 2^26 + 1").hopper, 0);
+  ASSERT_EQ(result.positive.size(), 4u);
+  // Promotion every 128: no different at K = 128, and no worse from there on.
+  EXPECT_EQ(result.positive[0].fast, result.positive[0].promoted);
+  for (size_t i = 1; i < result.positive.size(); ++i) {
+    EXPECT_GT(result.positive[i].fast, 3 * result.positive[i - 1].fast);
+    EXPECT_LT(result.positive[i].promoted, 1.1 * result.positive[0].promoted);
+    EXPECT_LT(result.positive[i].half, 1e-5);
+  }
+  EXPECT_LT(result.both_signs.fast, 0.1 * result.positive.back().fast);
+}
+
 TEST(Experiments, Memory) {
   const MemoryResult result = run(memory_experiment, "memory");
   const auto of = [&](const std::string& name) {

@@ -32,6 +32,7 @@ std::span<const Experiment> experiments() {
       {"fp8-keepers", "Norms, softmax and residual stream in FP8", run<fp8_keepers_experiment>},
       {"int8", "Why training does not run in int8", run<int8_experiment>},
       {"tpu", "bf16 products of f32 storage", run<tpu_experiment>},
+      {"tensor-core", "What a tensor core does with a sum", run<tensor_core_experiment>},
       {"stochastic-rounding", "Stochastic rounding is unbiased",
        run<stochastic_rounding_experiment>},
       {"speed-up", "Ops bound by arithmetic and by memory", run<speed_up_experiment>},

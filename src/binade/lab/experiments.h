@@ -189,6 +189,25 @@ struct StochasticRoundingResult {
 };
 StochasticRoundingResult stochastic_rounding_experiment(ExperimentReport& report);
 
+struct TensorCoreResult {
+  struct Sum {
+    std::string name;
+    double f64 = 0, f32 = 0, ampere = 0, hopper = 0;
+  };
+  // Of matmuls of e4m3 numbers: relative to the results, by what adds the products up.
+  struct Errors {
+    int64_t depth = 0;
+    double f32 = 0;       // a loop
+    double half = 0;      // Hopper's 16-bit instructions
+    double fast = 0;      // its FP8 instructions
+    double promoted = 0;  // these, with promotion
+  };
+  std::vector<Sum> sums;
+  std::vector<Errors> positive;  // by rising depth
+  Errors both_signs;
+};
+TensorCoreResult tensor_core_experiment(ExperimentReport& report);
+
 struct MemoryResult {
   struct Mode {
     std::string name;
