@@ -105,6 +105,7 @@ constexpr Covered covered[] = {
     {"ranks/tcp/reception", "ranks/tcp/rendezvous"},
     {"ranks/tcp/socket", "ranks/tcp/rendezvous"},
     {"ranks/tcp/tcp", "ranks/communicator"},
+    {"formats/tensor_core/multiply", "formats/tensor_core/tensor_core"},
     {"io/families/*", "io/families"},
     {"io/huggingface_parts", "io/huggingface"},
     {"lab/element_labels", "lab/fault"},

@@ -166,7 +166,7 @@ TensorCoreResult tensor_core_experiment(ExperimentReport& report) {
       "a tensor core's sum is neither f32's nor f64's: it is cut, not rounded, and a small summand "
       "beside a large one may vanish, the accumulator's own bits too. Of 16-bit operands the error "
       "stays near f32's. FP8's short accumulator loses {:.0f}% of a sum of {} positive products; "
-      "promotion every 128 brings that to {:.1f}%.",
+      "promotion every 128 brings that to {:.2f}%.",
       100 * longest.fast, longest.depth, 100 * longest.promoted));
   return result;
 }
