@@ -63,6 +63,7 @@ constexpr Covered covered[] = {
     {"backend/matmul", "ops/quantized/matmul"},
     {"backend/meta", "train/memory/forecast"},
     {"backend/transfer", "backend/graph"},
+    {"backend/audit/*", "backend/audit/auditor"},
     {"backend/cpu/attention/*", "backend/cpu/attention/attention"},
     {"backend/cpu/conv/im2col", "backend/cpu/conv/conv"},
     {"backend/cpu/elementwise/activation_rows", "backend/cpu/elementwise/activation"},

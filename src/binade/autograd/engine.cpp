@@ -259,6 +259,11 @@ std::string_view running_op() {
   return node == nullptr ? "backward" : name(node->op);
 }
 
+std::string_view running_module() {
+  const Node* const node = thread_pass->node;
+  return node == nullptr ? std::string_view() : std::string_view(node->module);
+}
+
 namespace {
 
 // The nodes that computed the roots with a seed, each once.

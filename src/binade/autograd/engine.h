@@ -30,5 +30,7 @@ bool releases_graph();
 
 // Name of the op whose backward runs on this thread, or "backward"; for messages.
 std::string_view running_op();
+// Path of the module whose op's backward runs on this thread; empty if none does.
+std::string_view running_module();
 
 }  // namespace binade::autograd

@@ -1,5 +1,6 @@
 #include "binade/backend/backend.h"
 
+#include "binade/backend/audit/auditor.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/meta.h"
 #include "binade/backend/profile.h"
@@ -59,6 +60,7 @@ const Backend& cuda_table() {
 
 const Backend& of(Device device) {
   if (const Backend* timed = profiled(device)) return *timed;
+  if (const Backend* checked = audited(device)) return *checked;
   switch (device.kind) {
     case Device::Kind::cpu:
       return cpu_table();

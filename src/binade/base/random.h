@@ -50,6 +50,7 @@ enum class Domain : uint64_t {
   data = uint64_t{2} << 61,  // batches: | step
   sampling = uint64_t{3} << 61,    // tokens of generated text, by index
   optimizer = uint64_t{4} << 61,   // stochastic rounding of updates: | step
+  audit = uint64_t{5} << 61,       // pieces computed twice: | (step << 24) | number of the kernel
   parameters = uint64_t{6} << 61,  // initial values: | number of the tensor
 };
 

@@ -19,6 +19,7 @@
 #include "binade/cli/help_formatter.h"
 #include "binade/cli/launched.h"
 #include "binade/io/file.h"
+#include "binade/train/audit/step_audit.h"
 
 namespace {
 
@@ -113,6 +114,8 @@ int run(int argc, char** argv) {
     return report(binade::cli::bad_input, in_own_style(error, app));
   } catch (const binade::amp::DivergedError& error) {
     return report(binade::cli::failed_training, error.what());
+  } catch (const binade::train::AuditError& error) {
+    return report(binade::cli::different, error.what());
   } catch (const binade::Error& error) {
     return report(binade::cli::bad_input, error.what());
   }

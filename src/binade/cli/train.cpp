@@ -24,6 +24,7 @@
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/ranks/communicator.h"
+#include "binade/train/audit/step_audit.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
 #include "binade/train/memory/forecast.h"
@@ -308,10 +309,11 @@ void add_train(CLI::App& app) {
       throw;
     } catch (const std::exception& error) {
       const bool diverged = dynamic_cast<const amp::DivergedError*>(&error) != nullptr;
+      const bool audit = dynamic_cast<const train::AuditError*>(&error) != nullptr;
       // What ails all ranks is reported once, by rank 0, which then ends the others. On a machine
       // with more ranks than cores it may be seconds behind.
       if (ranks->rank() != 0) ranks->await_end(3);
-      ranks->abort(error.what(), diverged ? failed_training : bad_input);
+      ranks->abort(error.what(), audit ? different : diverged ? failed_training : bad_input);
     }
     ranks->finalize();
   });

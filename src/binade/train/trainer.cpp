@@ -96,6 +96,11 @@ GraphMode graph_mode(const Config& config, nn::LanguageModel& model,
   return varies ? GraphMode::off : config.train.graph;
 }
 
+std::unique_ptr<StepAudit> new_audit(const Config& config, Device device, int rank) {
+  if (config.run.audit == 0 || device.is_meta()) return nullptr;
+  return std::make_unique<StepAudit>(config, device, rank);
+}
+
 // The sign of a NaN says nothing, and "-nan" looks as if it did.
 double without_nan_sign(double x) { return std::isnan(x) ? NAN : x; }
 
@@ -119,6 +124,7 @@ Trainer::Trainer(const Config& config, std::shared_ptr<ranks::Communicator> rank
       optimizer_(new_optimizer()),
       sharded_(new_sharded()),
       scaler_(scaler_options(config_)),
+      audit_(new_audit(config_, device_, ranks_->rank())),
       graph_(graph_mode(config_, *model_, *sharded_), device_, rank_0_decides(ranks_)),
       clock_(ranks_) {}
 
@@ -248,6 +254,8 @@ void Trainer::start_on(BatchOf batch_of) {
   random::begin_step(static_cast<uint64_t>(config_.train.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
+  std::optional<StepAudit::Scope> audit;
+  if (audit_ != nullptr) audit.emplace(*audit_, steps_ + 1);
   PendingStep step = run_step([&](int64_t micro) {
     data::Batch batch = batch_of(micro);
     batches_ += hash_of(batch, steps_, micro);

@@ -12,6 +12,7 @@
 #include "binade/data/loader.h"
 #include "binade/ranks/sharded.h"
 #include "binade/ranks/step_clock.h"
+#include "binade/train/audit/step_audit.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/graph_inputs.h"
 #include "binade/train/hash/state_hash.h"
@@ -106,6 +107,8 @@ class Trainer {
   Device device() const { return device_; }
   // Whether the step has been captured as a graph.
   bool uses_graph() const { return graph_.captured(); }
+  // The audit of the steps; null if config.run.audit is 0.
+  StepAudit* audit() { return audit_.get(); }
   // The caller may change state that the captured graph assumes (histories of scales, gradients),
   // so the next step runs without the graph.
   nn::LanguageModel& model() {
@@ -176,6 +179,7 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<ranks::Sharded> sharded_;
   amp::GradScaler scaler_;
+  std::unique_ptr<StepAudit> audit_;
   std::deque<PendingStep> pending_;
   std::vector<StepResult> results_;  // read, but not returned yet
   StepGraph graph_;

@@ -44,11 +44,11 @@ TensorCoreResult::Sum computed(const Sum& sum) {
   return result;
 }
 
-constexpr int64_t size = 16;  // a matmul has 256 results
+constexpr int64_t side = 16;  // a matmul has 256 results
 
 // Normally distributed e4m3 numbers, or their magnitudes.
 std::vector<float> operand(int64_t depth, uint64_t stream, bool positive) {
-  std::vector<float> values(static_cast<size_t>(size * depth));
+  std::vector<float> values(static_cast<size_t>(side * depth));
   for (size_t i = 0; i < values.size(); ++i) {
     const float x = random::normal(29, stream, i);
     values[i] =
@@ -60,12 +60,12 @@ std::vector<float> operand(int64_t depth, uint64_t stream, bool positive) {
 // Errors of matmuls of the same operands, relative to the root mean square of their results.
 TensorCoreResult::Errors errors_at(int64_t depth, bool positive) {
   const std::vector<float> a = operand(depth, 1, positive), b = operand(depth, 2, positive);
-  std::vector<double> exact(size * size);
-  std::vector<float> f32(size * size), result(size * size);
+  std::vector<double> exact(side * side);
+  std::vector<float> f32(side * side), result(side * side);
   double square = 0;
-  for (int64_t i = 0; i < size * size; ++i) {
-    const float* const x = &a[static_cast<size_t>(i / size * depth)];
-    const float* const y = &b[static_cast<size_t>(i % size * depth)];
+  for (int64_t i = 0; i < side * side; ++i) {
+    const float* const x = &a[static_cast<size_t>(i / side * depth)];
+    const float* const y = &b[static_cast<size_t>(i % side * depth)];
     const auto at = static_cast<size_t>(i);
     for (int64_t k = 0; k < depth; ++k) {
       exact[at] += double{x[k]} * y[k];
@@ -81,7 +81,7 @@ TensorCoreResult::Errors errors_at(int64_t depth, bool positive) {
   const auto hopper = [&](const Format& format, int64_t promote_every) {
     TensorCore({.a = &format, .b = &format, .promote_every = promote_every})
         .multiply(
-            {.a = a.data(), .b = b.data(), .d = result.data(), .m = size, .n = size, .k = depth});
+            {.a = a.data(), .b = b.data(), .d = result.data(), .m = side, .n = side, .k = depth});
     return error(result);
   };
   return {.depth = depth,

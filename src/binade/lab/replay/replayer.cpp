@@ -17,9 +17,16 @@ StateDict copies(const StateDict& state) {
 
 }  // namespace
 
+// Not audited: two replays may alternate, and their hashes are compared anyway.
+std::unique_ptr<train::Trainer> Replayer::new_trainer() const {
+  train::Config config = config_;
+  config.run.audit = 0;
+  return std::make_unique<train::Trainer>(config);
+}
+
 // As the run's first process began.
 void Replayer::start() {
-  trainer_ = std::make_unique<train::Trainer>(config_);
+  trainer_ = new_trainer();
   if (!config_.model.init_from.empty()) trainer_->init_from(config_.model.init_from);
   if (!config_.lora.adapter.empty()) trainer_->load_adapter(config_.lora.adapter);
   origin_ = 0;
@@ -27,7 +34,7 @@ void Replayer::start() {
 }
 
 void Replayer::load(const io::Checkpoint& checkpoint) {
-  trainer_ = std::make_unique<train::Trainer>(config_);
+  trainer_ = new_trainer();
   if (config_.lora.rank > 0) trainer_->init_from(config_.model.init_from);
   train::load_checkpoint(*trainer_, checkpoint.path);
   origin_ = checkpoint.step;
@@ -72,7 +79,7 @@ Replayer::State Replayer::save() {
 // are new.
 void Replayer::restore(const State& state) {
   trainer_.reset();
-  trainer_ = std::make_unique<train::Trainer>(config_);
+  trainer_ = new_trainer();
   trainer_->model().load_state_dict(state.weights, false);
   trainer_->load_state_dict(state.trainer);
 }

@@ -53,6 +53,7 @@ class Replayer {
   int64_t compared() const { return compared_; }  // hashes that were equal
 
  private:
+  std::unique_ptr<train::Trainer> new_trainer() const;
   void compare(const std::optional<train::StateHash>& expected, const std::string& record);
 
   const RecordedRun& run_;

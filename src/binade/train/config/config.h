@@ -112,6 +112,8 @@ struct RunSettings {
   bool resume = false, start_over = false, dry_run = false;
   std::vector<std::string> allow_changes;  // names that differ from the checkpoint: resume_check.h
   double time_limit = 0;                   // seconds; 0: none
+  double audit = 0;                        // share of the work that is computed twice
+  bool audit_continue = false;             // after a mismatch
   std::string verify;                      // a run whose hashes this one must have; empty: none
 
   bool operator==(const RunSettings&) const = default;

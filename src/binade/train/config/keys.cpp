@@ -252,6 +252,10 @@ constexpr Key all_keys[] = {
      "Stop after this many validations without a lower loss, and keep the best; 0: never"},
     {"run", "hash_every", Whole{at<&RunSettings::hash_every>, 0, most},
      "Steps between hashes of weights, moments, scales and data in the log; 0: none"},
+    {"run", "audit", Real{at<&RunSettings::audit>, 0, 1},
+     "Fraction of the work of steps that is computed twice, to find processors that err; 0: none"},
+    {"run", "audit_continue", Switch{at<&RunSettings::audit_continue>},
+     "Go on when an audit finds a difference, instead of stopping with exit code 1"},
     {"run", "resume", Switch{at<&RunSettings::resume>},
      "Continue from the newest checkpoint in --out", false},
     {"run", "start_over", Switch{at<&RunSettings::start_over>},
@@ -307,6 +311,8 @@ bool is_common(const Key& key) {
       {"run", "sample"},
       {"run", "layer_stats"},
       {"run", "layer_stats_modules"},
+      {"run", "audit"},
+      {"run", "audit_continue"},
       {"run", "start_over"},
       {"run", "allow_changes"}};
   return std::ranges::find(rare, std::pair(key.section, key.name)) == std::end(rare);

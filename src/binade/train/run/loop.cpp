@@ -134,6 +134,9 @@ class Loop {
     } catch (const amp::DivergedError&) {
       if (!log_->empty()) write_report(read_run(folder_.path()), folder_.path() / "report.html");
       throw;
+    } catch (const AuditError&) {
+      if (!log_->empty()) write_report(read_run(folder_.path()), folder_.path() / "report.html");
+      throw;
     } catch (const Error&) {
       if (folder_.is_ours()) throw;
     }
@@ -142,7 +145,17 @@ class Loop {
 
   void open_writers() {
     log_.emplace(folder_.path(), trainer_.steps());
+    if (StepAudit* const audit = trainer_.audit())
+      audit->on_finding([this](const AuditFinding& finding) { keep(finding); });
     writer_.emplace(folder_.checkpoints(), config_.run.keep, origin_);
+  }
+
+  // What an audit has found, for good: the run may be about to end.
+  void keep(const AuditFinding& finding) {
+    io::AppendFile file(folder_.path() / "audit.jsonl", "train");
+    file.append(to_json(finding) + "\n");
+    file.sync();
+    if (config_.run.audit_continue) warn("audit: " + to_text(finding));
   }
 
   void start_watch() {
@@ -553,6 +566,7 @@ class Loop {
     result.failure = failure_text(watch_->steps(), log_->losses());
     result.difference = chain_->difference();
     if (const std::string equal = chain_->verified(); !equal.empty()) note("verified: " + equal);
+    if (trainer_.audit() != nullptr) note(audit_text(*trainer_.audit()));
     result.seconds = seconds_;
     if (interrupted_)
       result.signal =

@@ -1,0 +1,223 @@
+#include "binade/backend/audit/auditor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "binade/backend/audit/session.h"
+#include "binade/backend/capabilities.h"
+#include "binade/base/error.h"
+#include "binade/base/random.h"
+
+namespace binade::backend {
+namespace {
+
+AuditSession* active_audit = nullptr;
+
+// The random numbers of one kernel.
+class Draws {
+ public:
+  Draws(const AuditSession& session, int64_t op)
+      : seed_(session.options.seed),
+        stream_(random::stream_id(
+            random::Domain::audit,
+            static_cast<uint64_t>(session.step) << 24 | (static_cast<uint64_t>(op) & 0xffffff))),
+        index_(static_cast<uint64_t>(session.options.rank) << 40) {}
+
+  uint32_t next() { return random::bits(seed_, stream_, index_++); }
+
+ private:
+  uint64_t seed_, stream_, index_;
+};
+
+// Each piece with a probability of `share`, by the distances between those that are chosen.
+std::vector<int64_t> choose(Draws& draws, int64_t pieces, double share) {
+  std::vector<int64_t> chosen;
+  const double rate = std::log1p(-std::min(share, 1.0));  // -inf: each piece
+  for (int64_t at = 0;; ++at) {
+    const double skipped = std::floor(std::log((draws.next() + 0.5) * 0x1p-32) / rate);
+    if (skipped >= static_cast<double>(pieces - at)) return chosen;
+    at += static_cast<int64_t>(skipped);
+    if (at >= pieces) return chosen;
+    chosen.push_back(at);
+  }
+}
+
+double value_of(DType dtype, uint64_t bits) {
+  const auto code = static_cast<uint32_t>(bits);
+  switch (dtype) {
+    case DType::f64:
+      return __builtin_bit_cast(double, bits);
+    case DType::f32:
+      return formats::float_from_bits(code);
+    case DType::f16:
+      return formats::decode<formats::spec::f16>(code);
+    case DType::bf16:
+      return formats::decode<formats::spec::bf16>(code);
+    case DType::e4m3:
+      return formats::decode<formats::spec::e4m3>(code);
+    case DType::e5m2:
+      return formats::decode<formats::spec::e5m2>(code);
+    default:
+      return static_cast<double>(bits);
+  }
+}
+
+std::unique_ptr<AuditSession> new_session(Device device, AuditOptions options) {
+  if (active_audit != nullptr)
+    fail("audit", {.argument = "auditor", .expected = "one at a time", .found = "another one"});
+  if (!capabilities(device).is_host_readable)
+    fail("audit", {.argument = "device",
+                   .expected = "a CPU",
+                   .found = to_string(device),
+                   .hint = "results of GPUs are not audited yet: leave --audit out"});
+  auto session = std::make_unique<AuditSession>();
+  session->device = device;
+  session->options = std::move(options);
+  session->plain = session->audited = of(device);
+  return session;
+}
+
+}  // namespace
+
+AuditSession& audit_session() { return *active_audit; }
+
+Auditor::Auditor(Device device, AuditOptions options)
+    : session_(new_session(device, std::move(options))), scope_(active_audit, session_.get()) {
+  session_->audited.matmul.matmul = audit::matmul;
+  session_->audited.norm.forward = audit::norm_forward;
+  session_->audited.norm.backward = audit::norm_backward;
+  session_->audited.optimizer.update = audit::update;
+}
+
+Auditor::~Auditor() = default;
+
+void Auditor::begin_step(int64_t step) {
+  session_->step = step;
+  session_->next_op = 0;
+  session_->is_running = true;
+}
+
+void Auditor::end_step() { session_->is_running = false; }
+
+const AuditCounts& Auditor::counts() const { return session_->counts; }
+
+const Backend* audited(Device device) {
+  const bool is_active = active_audit != nullptr && device == active_audit->device;
+  return is_active ? &active_audit->audited : nullptr;
+}
+
+namespace audit {
+
+bool is_on() {
+  return active_audit->is_running && std::this_thread::get_id() == active_audit->thread;
+}
+
+namespace {
+
+struct Rows {
+  int64_t count, width, row_stride, stride;
+};
+
+Rows rows_of(const TensorView& view) {
+  if (view.rank() == 0) return {1, 1, 0, 0};
+  if (view.rank() == 1) return {1, view.shape[0], 0, view.strides[0]};
+  return {view.shape[0], view.shape[1], view.strides[0], view.strides[1]};
+}
+
+const std::byte* element(const TensorView& view, const Rows& rows, int64_t row, int64_t column) {
+  const int64_t at = row * rows.row_stride + column * rows.stride;
+  return view.as<const std::byte>() + at * static_cast<int64_t>(size_of(view.dtype));
+}
+
+}  // namespace
+
+Copy zeros_like(const TensorView& part) {
+  Copy copy;
+  if (!part.present) return copy;
+  copy.bytes.resize(static_cast<size_t>(part.numel()) * size_of(part.dtype));
+  copy.view = part;
+  copy.view.data = copy.bytes.data();
+  copy.view.strides = dense_strides(part.shape);
+  return copy;
+}
+
+Copy copy_of(const TensorView& part) {
+  Copy copy = zeros_like(part);
+  if (!part.present) return copy;
+  const Rows rows = rows_of(part);
+  const size_t size = size_of(part.dtype);
+  std::byte* to = copy.bytes.data();
+  for (int64_t i = 0; i < rows.count; ++i) {
+    if (rows.stride == 1) {
+      std::memcpy(to, element(part, rows, i, 0), static_cast<size_t>(rows.width) * size);
+      to += static_cast<size_t>(rows.width) * size;
+      continue;
+    }
+    for (int64_t j = 0; j < rows.width; ++j, to += size)
+      std::memcpy(to, element(part, rows, i, j), size);
+  }
+  return copy;
+}
+
+TensorView slice(TensorView view, int axis, int64_t begin, int64_t count) {
+  if (!view.present) return view;
+  view.data =
+      view.as<std::byte>() + begin * view.strides[axis] * static_cast<int64_t>(size_of(view.dtype));
+  view.shape[axis] = count;
+  return view;
+}
+
+TensorView flat_slice(const TensorView& view, int64_t begin, int64_t count) {
+  if (!view.present) return view;
+  TensorView part = view;
+  part.data = view.as<std::byte>() + begin * static_cast<int64_t>(size_of(view.dtype));
+  part.shape = {count};
+  part.strides = dense_strides(part.shape);
+  return part;
+}
+
+AuditedKernel::AuditedKernel(const char* kernel, int64_t pieces)
+    : kernel_(kernel), op_(active_audit->next_op++) {
+  Draws draws(*active_audit, op_);
+  chosen_ = choose(draws, pieces, active_audit->options.share);
+  core_choice_ = draws.next();
+  AuditCounts& counts = active_audit->counts;
+  ++counts.kernels;
+  counts.pieces += pieces;
+  counts.audited += std::ssize(chosen_);
+}
+
+void AuditedKernel::written(const TensorView& result) const {
+  if (active_audit->options.inject && result.present)
+    active_audit->options.inject({kernel_, op_, result});
+}
+
+void AuditedKernel::again(const std::function<void()>& work) {
+  core_ = active_audit->other.run(core_choice_++, work);
+}
+
+void AuditedKernel::compare(const Compared& piece) const {
+  if (!piece.found.present) return;
+  const Rows found = rows_of(piece.found), expected = rows_of(piece.expected);
+  const size_t size = size_of(piece.found.dtype);
+  AuditMismatch mismatch{.kernel = kernel_, .tensor = piece.tensor, .op = op_, .core = core_};
+  for (int64_t i = 0; i < found.count; ++i) {
+    for (int64_t j = 0; j < found.width; ++j) {
+      const std::byte* const x = element(piece.found, found, i, j);
+      const std::byte* const y = element(piece.expected, expected, i, j);
+      if (std::memcmp(x, y, size) == 0 || mismatch.different++ > 0) continue;
+      std::memcpy(&mismatch.found_bits, x, size);
+      std::memcpy(&mismatch.expected_bits, y, size);
+      mismatch.index = piece.first + i * piece.row_stride + j;
+    }
+  }
+  if (mismatch.different == 0) return;
+  mismatch.found = value_of(piece.found.dtype, mismatch.found_bits);
+  mismatch.expected = value_of(piece.found.dtype, mismatch.expected_bits);
+  active_audit->options.on_mismatch(mismatch);
+}
+
+}  // namespace audit
+}  // namespace binade::backend

@@ -1,0 +1,196 @@
+#include "binade/train/audit/step_audit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "binade/base/parallel.h"
+#include "binade/base/random.h"
+#include "binade/train/run/loop.h"
+#include "binade/train/trainer.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+using ::testing::HasSubstr;
+using Change = std::function<void(Config&)>;
+
+Config audited(const std::string& precision, double share) {
+  Config config = small_config(precision);
+  config.train.accumulate = 2;
+  config.run.audit = share;
+  return config;
+}
+
+struct Outcome {
+  StateHash hash;
+  int64_t findings = 0;
+  backend::AuditCounts counts = {};
+};
+Outcome train_steps(const Config& config, int steps) {
+  Trainer trainer(config);
+  for (int i = 0; i < steps; ++i) trainer.step(small_tokens());
+  Outcome outcome{.hash = trainer.hash()};
+  if (StepAudit* const audit = trainer.audit()) {
+    outcome.findings = audit->findings();
+    outcome.counts = audit->counts();
+  }
+  return outcome;
+}
+
+struct AuditCase {
+  const char* name;
+  const char* precision;
+  Change change;
+};
+
+TEST(StepAudit, ChangesNoBitAndRaisesNoFalseAlarm) {
+  const AuditCase settings[] = {
+      {"fp32", "fp32", [](Config&) {}},
+      {"tf32", "tf32", [](Config&) {}},
+      {"bf16, recompute", "bf16",
+       [](Config& c) { c.train.activations = nn::Activations::recompute(); }},
+      {"fp16, muon", "fp16", [](Config& c) { c.train.optimizer = OptimizerKind::muon; }},
+      {"fp8", "fp8", [](Config&) {}},
+      {"bf16, lion", "bf16", [](Config& c) { c.train.optimizer = OptimizerKind::lion; }},
+      {"bf16, dropout", "bf16", [](Config& c) { c.train.dropout = 0.1; }},
+  };
+  for (const auto& [name, precision, change] : settings) {
+    SCOPED_TRACE(name);
+    Config with = audited(precision, 1), without = audited(precision, 0);
+    change(with);
+    change(without);
+    const Outcome outcome = train_steps(with, 4);
+    EXPECT_EQ(outcome.findings, 0);
+    EXPECT_EQ(outcome.counts.audited, outcome.counts.pieces);
+    EXPECT_GT(outcome.counts.kernels, 4 * 2 * 2 * 12);  // of each block: 4 matmuls and their 8
+    EXPECT_EQ(differing_parts(outcome.hash, train_steps(without, 4).hash), "");
+  }
+}
+
+TEST(StepAudit, ResultsDoNotDependOnThreads) {
+  const int before = threads();
+  std::vector<StateHash> hashes;
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    const Outcome outcome = train_steps(audited("bf16", 0.5), 3);
+    EXPECT_EQ(outcome.findings, 0);
+    EXPECT_LT(outcome.counts.audited, outcome.counts.pieces);
+    hashes.push_back(outcome.hash);
+  }
+  set_threads(before);
+  EXPECT_EQ(differing_parts(hashes[0], hashes[1]), "");
+}
+
+// A bit flipped in each kernel of a step, one at a time: all are found, and named.
+TEST(StepAudit, NamesTheKernelAndModuleOfAFault) {
+  std::set<std::string> kernels, modules;
+  std::vector<AuditFinding> findings;
+  Config config = audited("bf16", 1);
+  config.run.audit_continue = true;
+  Trainer trainer(config);
+  trainer.audit()->on_finding([&](const AuditFinding& one) { findings.push_back(one); });
+  int64_t ops = 0;
+  trainer.audit()->inject(
+      [&](const backend::AuditedResult& result) { ops = std::max(ops, result.op + 1); });
+  trainer.step(small_tokens());
+  ASSERT_GT(ops, 50);
+  for (int64_t op = 0; op < ops; ++op) {
+    findings.clear();
+    int64_t element = -1;
+    trainer.audit()->inject([&](const backend::AuditedResult& result) {
+      if (result.op != op || element >= 0) return;
+      const auto size = static_cast<int64_t>(size_of(result.view.dtype));
+      element = random::bits(4, 0, static_cast<uint64_t>(op)) % result.view.numel();
+      result.view.as<uint8_t>()[element * size] ^= 1;  // the last bit of a number
+    });
+    trainer.step(small_tokens());
+    ASSERT_FALSE(findings.empty()) << op;
+    EXPECT_EQ(findings[0].step, op + 2);
+    EXPECT_EQ(findings[0].mismatch.op, op);
+    EXPECT_EQ(findings[0].mismatch.index, element);
+    EXPECT_EQ(findings[0].mismatch.found_bits ^ findings[0].mismatch.expected_bits, 1u);
+    EXPECT_EQ(findings[0].micro < 0, findings[0].mismatch.kernel == "update");
+    kernels.insert(findings[0].mismatch.kernel);
+    modules.insert(findings[0].module);
+  }
+  EXPECT_THAT(kernels, ::testing::ElementsAre("matmul", "norm", "norm gradient", "update"));
+  EXPECT_THAT(modules, ::testing::IsSupersetOf({"blocks.0.mlp.up", "blocks.1.attention.qkv"}));
+}
+
+Config run_config(const testing::TemporaryFolder& folder, double share) {
+  Config config = audited("bf16", share);
+  config.data.source = folder.put("text.txt", small_text()).string();
+  config.run.checkpoint_every = config.run.hash_every = 2;
+  config.run.out = (folder / "run").string();
+  return config;
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+class InjectedFault {
+ public:
+  explicit InjectedFault(const char* text) { setenv("BINADE_INJECT_FAULT", text, 1); }
+  ~InjectedFault() { unsetenv("BINADE_INJECT_FAULT"); }
+};
+
+// The run stops before the step is applied, and goes on from its checkpoint as if nothing had been.
+TEST(StepAudit, AFaultStopsARunThatCanBeResumed) {
+  const testing::TemporaryFolder folder;
+  Config config = run_config(folder, 1);
+  {
+    const InjectedFault fault("5:3:7:12");
+    try {
+      run(config, Progress::Mode::quiet);
+      FAIL() << "the fault was not found";
+    } catch (const AuditError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("step 5, micro-batch 0, rank 0, cpu: "));
+      EXPECT_THAT(error.what(), HasSubstr("(kernel 3 of the step): element 7 of "));
+    }
+  }
+  const std::vector<std::string> lines = lines_of(folder / "run/audit.jsonl");
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines[0], HasSubstr("\"step\":5,\"micro\":0,\"rank\":0"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/checkpoints/step-5"));
+  config.run.resume = true;
+  run(config, Progress::Mode::quiet);
+  const std::vector<std::string> resumed = lines_of(folder / "run/audit.jsonl");
+  EXPECT_EQ(resumed, lines);
+  Config clean = run_config(folder, 0);
+  clean.run.out = (folder / "clean").string();
+  clean.run.verify = (folder / "run").string();
+  const RunResult result = run(clean, Progress::Mode::quiet);
+  EXPECT_EQ(result.steps, 6);
+  EXPECT_EQ(result.difference, "");
+}
+
+TEST(StepAudit, GoesOnIfToldTo) {
+  const testing::TemporaryFolder folder;
+  Config config = run_config(folder, 1);
+  config.run.audit_continue = true;
+  const InjectedFault fault("2:0:1:3");
+  const RunResult result = run(config, Progress::Mode::quiet);
+  EXPECT_EQ(result.steps, 6);
+  EXPECT_EQ(lines_of(folder / "run/audit.jsonl").size(), 1u);
+}
+
+TEST(StepAudit, RefusesAFaultThatItCannotRead) {
+  for (const char* text : {"", "1:2:3", "1:2:3:4:5", "1:2:x:4", "-1:2:3:4"}) {
+    const InjectedFault fault(text);
+    EXPECT_THROW(Trainer trainer(audited("fp32", 1)), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace binade::train
