@@ -6,6 +6,7 @@
 
 #include "binade/io/checksum.h"
 #include "binade/train/checkpoint.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"

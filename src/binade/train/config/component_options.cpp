@@ -165,6 +165,17 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
   return source;
 }
 
+std::filesystem::path token_cache(const Config& config) {
+  const auto without_slash = [](const std::filesystem::path& path) {
+    return path.has_filename() ? path : path.parent_path();
+  };
+  std::filesystem::path run = without_slash(config.run.out.empty() ? "runs/1" : config.run.out);
+  // "." has no name to stand beside.
+  if (run.filename() == "." || run.filename() == "..")
+    run = std::filesystem::absolute(run).lexically_normal();
+  return without_slash(run).parent_path() / ".tokens";
+}
+
 std::vector<Tensor> trained(const nn::Module& model) {
   std::vector<Tensor> result;
   for (const Tensor& parameter : model.parameters()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include "binade/amp/autocast.h"
@@ -25,6 +26,9 @@ io::WeightFormatOptions weight_format_options(const Config& config);
 std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement);
 // The configured data, read with `tokenizer` (null: bytes).
 data::Source data_source(const Config& config, const data::Tokenizer* tokenizer);
+// The folder for encoded texts (data/token_cache.h), which the runs in one folder share: .tokens
+// beside the run's own.
+std::filesystem::path token_cache(const Config& config);
 // Whether tokens are bytes of text, by the configuration alone, and the unit of losses.
 bool trains_bytes(const Config& config);
 const char* loss_unit(const Config& config);

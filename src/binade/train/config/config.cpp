@@ -105,6 +105,26 @@ Config resolved(const Given& given) {
   return config;
 }
 
+// Steps and epochs say the same thing: of several sources the last one counts, and one that gives
+// both is refused. `first` is the first setting of this source.
+void choose_unit(Given& given, size_t first) {
+  const auto is_unit = [](const Setting& setting) {
+    return setting.key->section == "train" &&
+           (setting.key->name == "steps" || setting.key->name == "epochs");
+  };
+  const auto begin = given.settings.begin(), own = begin + static_cast<std::ptrdiff_t>(first);
+  const auto unit = std::find_if(own, given.settings.end(), is_unit);
+  if (unit == given.settings.end()) return;
+  const auto other = std::find_if(unit, given.settings.end(), [&](const Setting& setting) {
+    return is_unit(setting) && setting.key != unit->key;
+  });
+  if (other != given.settings.end())
+    fail("config", {.argument = unit->where + " and " + other->where,
+                    .expected = "one of steps and epochs",
+                    .found = "both"});
+  given.settings.erase(std::remove_if(begin, own, is_unit), own);
+}
+
 std::string* text_of(Given& given, std::string_view name) {
   for (Setting& setting : given.settings) {
     if (setting.key->name == name) return std::get_if<std::string>(&setting.value);
@@ -133,20 +153,25 @@ Config resolve_cured(const Sources& sources, const io::Path& cure) {
   Given given;
   add_options(sources.defaults, given);
   const auto read = [&given](const io::Path& file) {
+    const size_t first = given.settings.size();
     read_toml(io::read_text(file, "config", 1 << 20), file.string(), given);
+    choose_unit(given, first);
   };
   if (!sources.file.empty()) {
     read(sources.file);
     follow_renamed_folder(sources.file, given);
   }
   if (!cure.empty()) read(cure);
+  const size_t first = given.settings.size();
   add_options(sources.options, given);
+  choose_unit(given, first);
   return resolved(given);
 }
 
 Config resolve_text(std::string_view toml, const std::string& name) {
   Given given;
   read_toml(toml, name, given);
+  choose_unit(given, 0);
   return resolved(given);
 }
 

@@ -61,6 +61,7 @@ struct PrecisionSettings {
 struct TrainSettings {
   std::optional<Device> device;  // none: a GPU if there is one
   int64_t steps = 1600, batch = 4, accumulate = 1;
+  double epochs = 0;  // that steps was computed from; 0: steps was given. Not saved
   OptimizerKind optimizer = OptimizerKind::adamw;
   double lr = 3e-3;
   int64_t warmup = -1;

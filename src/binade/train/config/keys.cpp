@@ -156,6 +156,8 @@ constexpr Key all_keys[] = {
      "Device to train on; auto: a GPU if there is one"},
     {"train", "steps", Whole{at<&TrainSettings::steps>, 1, most},
      "Optimizer steps in all; by preset or init_from"},
+    {"train", "epochs", Real{at<&TrainSettings::epochs>, 1e-6, 1e6},
+     "Steps as passes over the training data, such as 3 or 0.5; default: as steps says", false},
     {"train", "batch", Whole{at<&TrainSettings::batch>, 1, most_of_a_size},
      "Sequences per micro-batch; by preset"},
     {"train", "accumulate", Whole{at<&TrainSettings::accumulate>, 1, most_of_a_size},

@@ -12,6 +12,7 @@
 #include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/epochs.h"
 
 namespace binade::train {
 namespace {
@@ -262,6 +263,8 @@ void complete(Config& config, bool vocab_given) {
                               ? round_up(config.model.width * 8 / 3, 64)
                               : 4 * config.model.width;
   config.train.device = device_of(config);
+  check_model(config);
+  if (config.train.epochs > 0) config.train.steps = steps_of_epochs(config);
   if (config.train.warmup < 0) config.train.warmup = default_warmup(config.train.steps);
   require(config.train.warmup <= config.train.steps, "[train] warmup",
           fmt::format("at most the {} steps", config.train.steps),
@@ -269,7 +272,6 @@ void complete(Config& config, bool vocab_given) {
   require(!config.run.resume || !config.run.out.empty(), "--resume",
           "--out with the folder of the run to continue", "none");
   if (config.run.patience > 0) config.run.keep_best = true;
-  check_model(config);
   check_precision(config);
   check_lora(config);
   check_qat(config);

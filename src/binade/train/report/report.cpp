@@ -12,6 +12,7 @@
 #include "binade/base/text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/epochs.h"
 #include "binade/train/machine.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
@@ -133,6 +134,9 @@ std::string tiles(const RunSummary& run) {
   std::string html = "<dl>\n" + validation_tiles(run) +
                      tile("Training loss", fmt::format("{:.4f}", last.loss), "at the last step");
   html += tile("Steps", grouped(last.step), fmt::format("of {}", grouped(run.config.train.steps)));
+  if (run.epoch_steps > 0)
+    html += tile("Epochs", epochs_text(static_cast<double>(last.step) / run.epoch_steps),
+                 "passes over the data");
   html += tile("Time", time_text(last.seconds));
   html += tile("Tokens per second", grouped(std::llround(speed)),
                run.full_speed > 0 ? fmt::format("{:.0f}% of peak", 100 * speed / run.full_speed)

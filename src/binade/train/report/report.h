@@ -36,6 +36,7 @@ struct RunSummary {
   memory::Statistics memory = {};
   std::optional<Arrangement> arrangement = {};  // chosen for the run
   double full_speed = 0;                        // tokens/s at the machine's matmul rate; 0: unknown
+  double epoch_steps = 0;                       // of one pass over the data; 0: unknown
   double bytes_per_token = 0;                   // of the validation text; 0: unknown
   std::string sample = {};                      // generated text; may be empty
   Provenance origin = {};

@@ -40,6 +40,7 @@ void read_summary(const io::Path& path, RunSummary& run) {
   run.sample = root.at("sample").string();
   // Folders of earlier versions lack these.
   if (const json::Value* value = root.find("steps")) run.steps = value->integer(0, largest_count);
+  if (const json::Value* value = root.find("epoch_steps")) run.epoch_steps = value->number();
   if (const json::Value* value = root.find("bytes_per_token"))
     run.bytes_per_token = value->number();
   if (const json::Value* value = root.find("origin")) run.origin = provenance_of(*value);
@@ -103,6 +104,7 @@ void write_summary(const RunSummary& run, const io::Path& folder) {
   }
   out.end_object().key("full_speed").value(run.full_speed).key("sample").value(run.sample);
   out.key("bytes_per_token").value(run.bytes_per_token);
+  out.key("epoch_steps").value(run.epoch_steps);
   out.key("origin").begin_object();
   out.key("date").value(run.origin.date).key("version").value(run.origin.version);
   out.key("command").value(run.origin.command).key("machine").value(run.origin.machine);

@@ -115,13 +115,6 @@ std::optional<io::Checkpoint> check_run_folder(const Config& config) {
   return config.run.resume ? find_start(folder, config).checkpoint : std::nullopt;
 }
 
-fs::path token_cache(const Config& config) {
-  fs::path run = without_slash(config.run.out.empty() ? "runs/1" : config.run.out);
-  // "." has no name to stand beside.
-  if (run.filename() == "." || run.filename() == "..") run = fs::absolute(run).lexically_normal();
-  return without_slash(run).parent_path() / ".tokens";
-}
-
 RunLock::RunLock(const io::Path& folder) {
   const io::Path path = folder / lock_file;
   path.require(io::EntryKind::file, "train");

@@ -39,10 +39,6 @@ class RunLock {
 // Fails if an entry of a run is something else than a file or a folder of its own, such as a link.
 void check_run_entries(const io::Path& folder);
 
-// The folder for encoded texts (data/token_cache.h), which the runs in one folder share: .tokens
-// beside the run's own.
-std::filesystem::path token_cache(const Config& config);
-
 // Fails if RunFolder would, but changes nothing. Returns the checkpoint to resume from.
 std::optional<io::Checkpoint> check_run_folder(const Config& config);
 

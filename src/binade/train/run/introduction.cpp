@@ -5,6 +5,7 @@
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
 #include "binade/data/documents.h"
+#include "binade/train/config/epochs.h"
 
 namespace binade::train {
 namespace {
@@ -30,6 +31,17 @@ std::string describe_memory(const Trainer& trainer, const Arrangement& chosen,
   return line;
 }
 
+// "; an epoch is 91.8 steps", or what --epochs came to.
+std::string describe_epochs(const Config& config, const data::Split& split) {
+  const double one = steps_per_epoch(config, split.train);
+  if (one == 0) return "";
+  const double epochs = config.train.epochs;
+  const std::string steps = fmt::format("{:.{}f} steps", one, one < 100 ? 1 : 0);
+  if (epochs == 0) return "; an epoch is " + steps;
+  return fmt::format("; {} epoch{} of {} {} {}", epochs_text(epochs), epochs == 1 ? "" : "s", steps,
+                     epochs == 1 ? "is" : "are", grouped(config.train.steps));
+}
+
 }  // namespace
 
 std::optional<Arrangement> chosen_arrangement(const Trainer& trainer, const Config& config) {
@@ -40,8 +52,9 @@ std::optional<Arrangement> chosen_arrangement(const Trainer& trainer, const Conf
 std::vector<std::string> introduction(Trainer& trainer, const Config& config,
                                       const data::Split& split, const char* unit) {
   std::vector<std::string> lines = {describe_model(trainer, config)};
-  lines.push_back(fmt::format("data: {} training and {} validation {}", grouped(split.train.size()),
-                              grouped(split.validation.size()), unit));
+  lines.push_back(fmt::format("data: {} training and {} validation {}{}",
+                              grouped(split.train.size()), grouped(split.validation.size()), unit,
+                              describe_epochs(config, split)));
   if (split.train.documents())
     lines.push_back(fmt::format(
         "examples: {} to train on and {} to validate on; the loss counts answers",

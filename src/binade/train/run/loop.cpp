@@ -19,6 +19,7 @@
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
 #include "binade/train/companions.h"
+#include "binade/train/config/epochs.h"
 #include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/hash/run_chain.h"
@@ -99,6 +100,7 @@ class Loop {
                    folder_.resumed() ? read_hash(resumed_path()).link : std::nullopt);
     full_speed_ = full_speed(config_);
     output_.set_full_speed(full_speed_);
+    output_.set_epoch(epoch_steps_);
     memory::release_cached(trainer_.device());  // of that measurement
     memory::reset_peak(trainer_.device());
     companions_ = current_companions();
@@ -589,6 +591,7 @@ class Loop {
   RunSummary summary(const std::string& sample, const std::vector<ranks::RankTime>& ranks) {
     RunSummary run;
     run.parameters = trainer_.model().parameter_count();
+    run.epoch_steps = epoch_steps_;
     run.steps = trainer_.steps();
     // A process that was killed after its last step knew its memory; this one took no step.
     run.memory = has_trained_ ? memory::statistics(trainer_.device()) : forecast_memory(config_);
@@ -644,6 +647,8 @@ class Loop {
   bool interrupted_ = false, stopped_early_ = false;
   bool save_requested_ = false;
   bool has_trained_ = false;  // in this process
+  // Steps of one pass over the data; 0: there is no such thing.
+  double epoch_steps_ = steps_per_epoch(config_, split_.train);
 };
 
 }  // namespace

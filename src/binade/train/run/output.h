@@ -37,6 +37,7 @@ class RunOutput {
   }
 
   void set_full_speed(double tokens_per_second) { progress_.set_full_speed(tokens_per_second); }
+  void set_epoch(double steps) { progress_.set_epoch(steps); }
   void set_ranks(int64_t ranks, double waiting) { progress_.set_ranks(ranks, waiting); }
   // Whether lines of text appear.
   bool prints_text() const { return works_ && progress_.prints_text(); }

@@ -36,6 +36,9 @@ std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words,
   if (r.validation_loss)
     parts.push_back({fmt::format("val {:.4f}", *r.validation_loss), validation_rank(kind)});
   if (r.step == 0) return parts;
+  if (goal.epoch_steps > 0)
+    parts.push_back(
+        {fmt::format("epoch {:.2f}", static_cast<double>(r.step) / goal.epoch_steps), 12});
   parts.push_back({fmt::format("lr {:.{}e}", r.lr, full ? 2 : 1), 9});
   parts.push_back({fmt::format("grad {:.2f}", r.gradient_norm), 7});
   if (r.scale != 1) parts.push_back({fmt::format("scale {:g}", r.scale), 6});

@@ -9,10 +9,11 @@ namespace binade::train {
 
 // The totals that a record is shown relative to.
 struct Goal {
-  int64_t steps = 0;      // in all
-  double full_speed = 0;  // tokens/s at the machine's matmul rate; 0: unknown
-  int64_t ranks = 1;      // processes that train together
-  double waiting = 0;     // fraction of their time that they wait for each other
+  int64_t steps = 0;       // in all
+  double full_speed = 0;   // tokens/s at the machine's matmul rate; 0: unknown
+  double epoch_steps = 0;  // steps of one pass over the data; 0: there is no such thing
+  int64_t ranks = 1;       // processes that train together
+  double waiting = 0;      // fraction of their time that they wait for each other
 };
 
 // A record as a line of text, the most important numbers first.
@@ -50,6 +51,8 @@ class Progress {
   // Shows later steps with the number of ranks and how much they wait.
   void set_ranks(int64_t ranks, double waiting) {
     goal_.ranks = ranks;
+  // Shows later steps with the passes over the data so far.
+  void set_epoch(double steps) { goal_.epoch_steps = steps; }
     goal_.waiting = waiting;
   }
   void step(const Record& record);
