@@ -23,7 +23,8 @@ train::Config baseline_config(train::Config config, const char* precision, const
   config.precision.plan.clear();
   config.run.out = folder.string();
   config.run.resume = is_file(folder / "config.toml");
-  config.run.sample = 0;  // the report compares losses
+  config.run.sample = 0;            // the report compares losses
+  config.run.metrics_file.clear();  // the run's own
   return train::with_precision(std::move(config), train::parse_precision(precision));
 }
 

@@ -306,6 +306,32 @@ void Doctor::finish_rankings(size_t left) {
   }
 }
 
+// Of the run's recipe: layers that have one of their own are few.
+std::vector<train::QuantizationShare> Doctor::quantization_shares(const train::Trainer& trainer) {
+  std::vector<train::QuantizationShare> shares;
+  const bool is_quantized = trainer.config().precision.matmul == train::Precision::quantized;
+  if (!is_quantized || ranking_.empty()) return shares;
+  constexpr std::pair<amp::Role, TensorStats LayerStats::*> tensors[] = {
+      {amp::Role::input, &LayerStats::input},
+      {amp::Role::weight, &LayerStats::weight},
+      {amp::Role::gradient, &LayerStats::gradient}};
+  for (const auto& [role, tensor] : tensors) {
+    const auto& recipe = trainer.recipes().recipe.tensors[role];
+    for (size_t f = 0; recipe && f < candidate_count; ++f) {
+      if (candidates[f]->bits() != 8 || !(*candidates[f] == recipe->format)) continue;
+      train::QuantizationShare share{role, 0, 0};
+      for (const LayerStats& layer : ranking_) {
+        share.saturated += (layer.*tensor).out_of_range[f].saturate;
+        share.flushed += (layer.*tensor).out_of_range[f].underflow;
+      }
+      share.saturated /= static_cast<double>(ranking_.size());
+      share.flushed /= static_cast<double>(ranking_.size());
+      shares.push_back(share);
+    }
+  }
+  return shares;
+}
+
 std::vector<std::string> Doctor::take_statistics(train::Trainer& trainer, size_t left) {
   end_observation(trainer);
   const bool adapts = trainer.config().precision.automatic && !pending_.empty();

@@ -32,6 +32,7 @@ class Doctor : public train::Observer {
   bool before_step(train::Trainer& trainer) override;
   void before_checkpoint(train::Trainer& trainer) override;
   void note_alarm(const train::Alarm& alarm) override;
+  std::vector<train::QuantizationShare> quantization_shares(const train::Trainer& trainer) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                       const train::StepResult& result) override;
 

@@ -21,6 +21,13 @@ TEST(Warnings, NoneForDefaults) {
   EXPECT_THAT(warnings(resolve_text(to_toml(resolve({})), "saved")), IsEmpty());
 }
 
+TEST(Warnings, NamesMetricsFilesThatNobodyReads) {
+  EXPECT_THAT(warnings_of({{"metrics-file", "run.prom"}}), IsEmpty());
+  EXPECT_THAT(
+      warnings_of({{"metrics-file", "run.txt"}}),
+      ElementsAre("--metrics-file run.txt: node exporter reads only names that end in .prom"));
+}
+
 TEST(Warnings, NamesSettingsWithoutEffect) {
   EXPECT_THAT(warnings_of({{"model", "gpt2"}, {"rope-theta", "500000"}}),
               ElementsAre("--rope-theta has no effect without --model llama"));

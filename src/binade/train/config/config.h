@@ -116,6 +116,7 @@ struct RunSettings {
   double audit = 0;                        // share of the work that is computed twice
   bool audit_continue = false;             // after a mismatch
   std::string verify;                      // a run whose hashes this one must have; empty: none
+  std::string metrics_file;                // for Prometheus; empty: none
 
   bool operator==(const RunSettings&) const = default;
 };

@@ -273,6 +273,9 @@ constexpr Key all_keys[] = {
      "code "
      "1)",
      false},
+    {"run", "metrics_file", Text{at<&RunSettings::metrics_file>},
+     "Text file with the newest numbers for Prometheus, of node exporter's textfile collector (a "
+     "name ending in .prom); empty: none"},
     {"run", "dry_run", Switch{at<&RunSettings::dry_run>},
      "Print the configuration and its memory forecast, then stop", false},
 };

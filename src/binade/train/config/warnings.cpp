@@ -118,6 +118,10 @@ std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> result = without_effect({&config, 1});
   add_vocabulary(config, result);
   add_initial_model(config, result);
+  const std::string& metrics = config.run.metrics_file;
+  if (!metrics.empty() && !metrics.ends_with(".prom"))
+    result.push_back("--metrics-file " + metrics +
+                     ": node exporter reads only names that end in .prom");
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "binade/train/config/component_options.h"
 #include "binade/train/init_from.h"
 #include "binade/train/run/folder.h"
+#include "binade/train/run/prometheus.h"
 
 namespace binade::train {
 
@@ -46,6 +47,7 @@ void check_run(const Config& config, int ranks) {
   check_device(config);
   check_ranks(config, ranks);
   check_rank_device(device_of(config), ranks);
+  check_metrics_file(config.run.metrics_file);
   const auto checkpoint = check_run_folder(config);
   const nn::LanguageModelConfig model = model_config(config);
   if (checkpoint) {

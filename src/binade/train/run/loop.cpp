@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "binade/amp/diverged_error.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
@@ -30,6 +31,7 @@
 #include "binade/train/run/introduction.h"
 #include "binade/train/run/live_report.h"
 #include "binade/train/run/output.h"
+#include "binade/train/run/prometheus.h"
 #include "binade/train/run/restore_files.h"
 #include "binade/train/run/resume_check.h"
 #include "binade/train/run/samples.h"
@@ -123,6 +125,7 @@ class Loop {
     seconds_ = log_->seconds();
     tokens_ = log_->tokens().value_or(trainer_.steps() * config_.train.accumulate *
                                       config_.train.batch * config_.model.context);
+    open_metrics_file();
     RunResult result = train_to_the_end();
     trainer_.announce({Order::end});
     return result;
@@ -158,6 +161,44 @@ class Loop {
     file.append(to_json(finding) + "\n");
     file.sync();
     if (config_.run.audit_continue) warn("audit: " + to_text(finding));
+  }
+
+  void open_metrics_file() {
+    newest_.step = trainer_.steps();
+    newest_.tokens = tokens_;
+    newest_.seconds = seconds_;
+    if (folder_.resumed()) {
+      visit_metrics(
+          folder_.path() / "metrics.jsonl",
+          [this](const Record& record, std::string_view) { newest_ = record; },
+          [](const std::string&, std::string_view) {});
+      std::error_code error;
+      const auto time = fs::last_write_time(folder_.resumed()->path / "manifest.json", error);
+      if (!error) checkpoint_time_ = seconds_since_1970(fs::file_time_type::clock::to_sys(time));
+    }
+    metrics_file_.emplace(config_.run.metrics_file, prometheus_numbers());
+  }
+
+  PrometheusNumbers prometheus_numbers() {
+    PrometheusNumbers numbers{.record = newest_,
+                              .validation_loss = log_->losses().last,
+                              .skipped = log_->skipped(),
+                              .steps = config_.train.steps,
+                              .full_speed = full_speed_,
+                              .memory = memory::statistics(trainer_.device()),
+                              .checkpoint_time = checkpoint_time_,
+                              .precision = std::string(name(config_.precision.matmul))};
+    if (epoch_steps_ > 0) numbers.epoch = static_cast<double>(newest_.step) / epoch_steps_;
+    if (config_.precision.matmul == Precision::quantized)
+      numbers.recipe = amp::to_text(config_.precision.recipe);
+    if (observer_ != nullptr) numbers.shares = observer_->quantization_shares(trainer_);
+    return numbers;
+  }
+
+  // `now`: not only once in a while.
+  void update_metrics_file(bool now) {
+    const std::string warning = metrics_file_->update([this] { return prometheus_numbers(); }, now);
+    if (!warning.empty()) warn(warning);
   }
 
   void start_watch() {
@@ -321,6 +362,11 @@ class Loop {
     return config_.run.patience > 0 && losses.validations_since_best >= config_.run.patience;
   }
 
+  template <class Time>
+  static double seconds_since_1970(Time time) {
+    return std::chrono::duration<double>(time.time_since_epoch()).count();
+  }
+
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -462,6 +508,8 @@ class Loop {
     } catch (const Error&) {
       return std::current_exception();
     }
+    newest_ = record;
+    update_metrics_file(record.validation_loss.has_value());
     output_.set_ranks(trainer_.ranks().size(), trainer_.waiting());
     output_.show([&](Progress& progress) { progress.step(record); });
     return {};
@@ -552,6 +600,8 @@ class Loop {
     if (written->filename() == best_folder().filename())
       return note("best so far: " + written->string());
     checkpoint_ = *written;
+    checkpoint_time_ = seconds_since_1970(std::chrono::system_clock::now());
+    update_metrics_file(true);
     const std::vector<Checkpoint> all = list_checkpoints(folder_.checkpoints());
     folder_.note_checkpoint(all.empty() ? -1 : all.back().step);
     note("checkpoint: " + checkpoint_.string());
@@ -647,6 +697,9 @@ class Loop {
   bool interrupted_ = false, stopped_early_ = false;
   bool save_requested_ = false;
   bool has_trained_ = false;  // in this process
+  std::optional<PrometheusFile> metrics_file_;
+  Record newest_;                          // of the log
+  std::optional<double> checkpoint_time_;  // seconds since 1970
   // Steps of one pass over the data; 0: there is no such thing.
   double epoch_steps_ = steps_per_epoch(config_, split_.train);
 };
@@ -666,6 +719,7 @@ RunResult run(const Config& config, Progress::Mode mode, Observer* observer,
     follow_run(config, ranks);
     return {};
   }
+  check_metrics_file(config.run.metrics_file);
   return Loop(config, mode, observer, ranks).run();
 }
 

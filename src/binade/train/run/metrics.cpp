@@ -193,6 +193,12 @@ void MetricsLog::note(const Record& record) {
   seconds_ = record.seconds;
   tokens_ = record.tokens;
   losses_.add(record);
+  skipped_.add(record);
+}
+
+void SkippedSteps::add(const Record& record) {
+  if (record.applied || record.step == 0) return;
+  ++(std::isfinite(record.loss) ? by_gradient : by_loss);
 }
 
 void LossHistory::add(const Record& record) {

@@ -59,6 +59,13 @@ struct LossHistory {
   void add(const Record& record);
 };
 
+// Steps of a run that were skipped, by what was not finite.
+struct SkippedSteps {
+  int64_t by_loss = 0, by_gradient = 0;
+
+  void add(const Record& record);
+};
+
 // metrics.jsonl, metrics.csv and tb/ (TensorBoard event files) of a run. Opening keeps the records
 // up to `step` and drops later ones, which a resumed run writes again. Damaged lines move to
 // metrics.jsonl.damaged. Memory does not grow with the steps.
@@ -72,6 +79,7 @@ class MetricsLog {
 
   // The losses of all records, those before a resume included.
   const LossHistory& losses() const { return losses_; }
+  const SkippedSteps& skipped() const { return skipped_; }
   bool empty() const { return is_empty_; }
   double seconds() const { return seconds_; }
   const std::optional<int64_t>& tokens() const { return tokens_; }
@@ -82,6 +90,7 @@ class MetricsLog {
   void note(const Record& record);
 
   LossHistory losses_;
+  SkippedSteps skipped_;
   bool is_empty_ = true;
   double seconds_ = 0;
   std::optional<int64_t> tokens_ = 0;

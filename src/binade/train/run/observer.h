@@ -9,6 +9,14 @@
 
 namespace binade::train {
 
+// How a role's tensors fit the 8-bit format that they are quantized to: fractions of their values,
+// mean over the linear layers.
+struct QuantizationShare {
+  amp::Role role;
+  double saturated;  // beyond the largest number
+  double flushed;    // not zero, but rounded to it
+};
+
 // Receives training events.
 class Observer {
  public:
@@ -29,6 +37,11 @@ class Observer {
   // which a resumed run does not repeat, and must be durable. The last step has not come to
   // the end of after_step() if a file could not be written.
   virtual void before_checkpoint(Trainer& trainer) { static_cast<void>(trainer); }
+  // What the newest statistics of layers tell of quantization; empty: nothing measured.
+  virtual std::vector<QuantizationShare> quantization_shares(const Trainer& trainer) {
+    static_cast<void>(trainer);
+    return {};
+  }
   // Called with a fault of a step that left all numbers finite (train/watch), before after_step().
   virtual void note_alarm(const Alarm& alarm) { static_cast<void>(alarm); }
   // Called with each step's result. Returns notes to print.
