@@ -48,6 +48,23 @@ TEST(Documents, EveryPassHasEachRowOnceInAnotherOrder) {
   EXPECT_NE(passes[1], passes[2]);
 }
 
+TEST(Documents, ExampleIsThePromptAndTheFirstAnswer) {
+  const auto of = [](const char* text) { return Tokens::of_bytes(text); };
+  const std::string targets(
+      "\0\0\0\1\1"
+      "\0\1\1\0\1\0"
+      "\1\1",
+      13);
+  const Documents documents(of("abcdefghijklm"), Tokens::of_bytes(targets), {5, 11, 13},
+                            {.context = 20});
+  EXPECT_THAT(documents.example(0).prompt, ElementsAre('a', 'b', 'c'));
+  EXPECT_THAT(documents.example(0).answer, ElementsAre('d', 'e'));
+  EXPECT_THAT(documents.example(1).prompt, ElementsAre('f'));
+  EXPECT_THAT(documents.example(1).answer, ElementsAre('g', 'h'));
+  EXPECT_THAT(documents.example(2).prompt, ElementsAre());
+  EXPECT_THAT(documents.example(2).answer, ElementsAre('l', 'm'));
+}
+
 // Losses are means over a batch's targets: with these weights a step's is the mean over all.
 TEST(Documents, WeightsFollowTheNumberOfTargets) {
   const Documents documents = documents_of({2, 3, 5, 9}, {.context = 8});

@@ -18,6 +18,7 @@
 #include "binade/ops/shape/shape.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/epochs.h"
 #include "binade/train/report/run_comparison.h"
 #include "binade/train/report/run_summary.h"
 #include "binade/train/run/loop.h"
@@ -337,6 +338,34 @@ TEST_F(ExampleRun, PaddingIsNotInAnyCountOfTokens) {
   const Record& first = summary.records[1];
   EXPECT_NEAR(first.tokens_per_second * first.seconds, static_cast<double>(*first.tokens),
               0.001 * first.tokens_per_second);
+}
+
+// The sample answers the first validation example: its prompt, something, and its own answer.
+TEST_F(ExampleRun, SampleAnswersAnExample) {
+  Config config = this->config("sampled", false);
+  config.data.source =
+      folder_
+          .put("own.jsonl", small_examples() + R"({"prompt": "seven ", "completion": "sieben"})"
+                                               "\n")
+          .string();
+  config.data.validation = 0.01;
+  config.run.sample = 5;
+  const RunResult result = run(config, Progress::Mode::quiet);
+  EXPECT_THAT(result.sample, ::testing::StartsWith("prompt:\nseven \n\nanswer of the model:\n"));
+  EXPECT_THAT(result.sample, ::testing::EndsWith("\n\nanswer in the data:\nsieben"));
+  const size_t begin = result.sample.find("model:\n") + 7;
+  EXPECT_LE(result.sample.find("\n\nanswer in") - begin, 5u);
+  EXPECT_THAT(report_html(read_run(result.folder)), HasSubstr("<pre>prompt:\nseven "));
+}
+
+TEST_F(ExampleRun, EpochsAreInTheReport) {
+  const Config config = this->config("epochs", false);
+  const RunSummary summary = read_run(run(config, Progress::Mode::quiet).folder);
+  const data::Split split = data::read_split(data_source(config, nullptr));
+  const auto rows = static_cast<double>(split.train.documents()->rows());
+  EXPECT_DOUBLE_EQ(summary.epoch_steps, rows / 2);  // two rows a batch
+  EXPECT_THAT(report_html(summary),
+              HasSubstr("Epochs</dt><dd>" + epochs_text(4 / summary.epoch_steps)));
 }
 
 // The validation loss counts each answer token once, packed or not.

@@ -122,6 +122,8 @@ void print_json(const train::RunResult& result, const train::Config& config) {
   }
   if (std::isfinite(result.last_validation_loss.value_or(NAN)))
     out.key("validation_loss").value(*result.last_validation_loss);
+  out.key("parameters").value(result.parameters);
+  out.key("trained_parameters").value(result.trained_parameters);
   out.key("seconds").value(result.seconds).key("sample").value(result.sample);
   if (config.precision.automatic && !result.interrupted)
     write_baselines(out, train::read_run(result.folder));
@@ -211,6 +213,9 @@ void print_result(const train::RunResult& result, const train::Config& config,
                result.best_step, result.best.string());
   if (config.precision.automatic && !result.interrupted)
     print_baselines(train::read_run(result.folder), program, folder);
+  if (!config.model.init_from.empty())
+    fmt::print("trained:     {}\n",
+               train::parameters_text(result.trained_parameters, result.parameters));
   fmt::print("report:      {}\n", result.report.string());
   if (result.interrupted || !result.failure.empty() || !result.difference.empty()) return;
   fmt::print("more text:   {} generate {}\n", program, folder);

@@ -169,6 +169,15 @@ Batch Documents::validation_batch(BatchShape shape, int64_t index, int64_t count
   return batch;
 }
 
+Documents::Example Documents::example(int64_t document) const {
+  Example result;
+  const int64_t end = ends_[static_cast<size_t>(document)];
+  int64_t at = begin_of(document);
+  for (; at < end && is_target_[at] == 0; ++at) result.prompt.push_back(ids_[at]);
+  for (; at < end && is_target_[at] != 0; ++at) result.answer.push_back(ids_[at]);
+  return result;
+}
+
 Batch Documents::consecutive_batch(BatchShape shape, int64_t begin) const {
   std::vector<int64_t> rows(static_cast<size_t>(shape.batch));
   std::iota(rows.begin(), rows.end(), begin);

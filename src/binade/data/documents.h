@@ -36,6 +36,12 @@ class Documents {
   Batch validation_batch(BatchShape shape, int64_t index, int64_t count) const;
   // Inputs in all training batches of a step, without padding.
   int64_t training_tokens(BatchShape shape, uint64_t seed, int64_t step) const;
+  // The ids of a document before its first target, and those targets up to the next id that is
+  // none.
+  struct Example {
+    std::vector<int64_t> prompt, answer;
+  };
+  Example example(int64_t document) const;
   // Rows [begin, begin + shape.batch).
   Batch consecutive_batch(BatchShape shape, int64_t begin) const;
 

@@ -217,12 +217,15 @@ std::string run_title(const RunSummary& run) {
 }
 
 std::string run_facts(const RunSummary& run) {
-  return facts({{"Finished", run.origin.date},
-                {"Binade", run.origin.version},
-                {"on", run.origin.machine},
-                {"Command", run.origin.command},
-                {"Resumed by", run.origin.resumed_by},
-                {"Memory", run.arrangement ? describe(*run.arrangement, run.config) : ""}});
+  return facts(
+      {{"Finished", run.origin.date},
+       {"Binade", run.origin.version},
+       {"on", run.origin.machine},
+       {"Command", run.origin.command},
+       {"Resumed by", run.origin.resumed_by},
+       {"Trained",
+        run.trained_parameters == 0 ? "" : parameters_text(run.trained_parameters, run.parameters)},
+       {"Memory", run.arrangement ? describe(*run.arrangement, run.config) : ""}});
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Provenance provenance(const Config& config, const std::string& command = {});
 struct RunSummary {
   std::string name = {};  // its folder
   Config config = Config();
-  int64_t parameters = 0;
+  int64_t parameters = 0, trained_parameters = 0;
   int64_t steps = 0;  // that summary.json is about
   bool is_running = false;
   std::vector<Record> records = {};

@@ -36,10 +36,13 @@ void read_summary(const io::Path& path, RunSummary& run) {
   io::check_checksum(text, path.string(), reader);
   const json::Value& root = document.root();
   run.parameters = root.at("parameters").integer(0, largest_count);
+  run.trained_parameters = run.parameters;
   run.full_speed = root.at("full_speed").number();
   run.sample = root.at("sample").string();
   // Folders of earlier versions lack these.
   if (const json::Value* value = root.find("steps")) run.steps = value->integer(0, largest_count);
+  if (const json::Value* value = root.find("trained_parameters"))
+    run.trained_parameters = value->integer(0, run.parameters);
   if (const json::Value* value = root.find("epoch_steps")) run.epoch_steps = value->number();
   if (const json::Value* value = root.find("bytes_per_token"))
     run.bytes_per_token = value->number();
@@ -97,6 +100,7 @@ void read_logs(const io::Path& folder, RunSummary& run) {
 void write_summary(const RunSummary& run, const io::Path& folder) {
   json::Writer out(2);
   out.begin_object().key("parameters").value(run.parameters).key("steps").value(run.steps);
+  out.key("trained_parameters").value(run.trained_parameters);
   out.key("memory_at_peak").begin_object();
   for (int i = 0; i < memory::category_count; ++i) {
     out.key(memory::name(static_cast<memory::Category>(i)))
@@ -158,7 +162,9 @@ RunSummary read_run(const io::Path& given) {
   run.bytes_per_token = trains_bytes(run.config) ? 1 : 0;
   if (!(folder / file_name).exists() ||
       !or_warn(run, [&] { read_summary(folder / file_name, run); })) {
-    run.parameters = make_model(run.config, {Device::meta(), DType::f32})->parameter_count();
+    const auto model = make_model(run.config, {Device::meta(), DType::f32});
+    run.parameters = model->parameter_count();
+    run.trained_parameters = train::trained_parameters(*model);
     run.memory = forecast_memory(run.config);
   }
   return run;

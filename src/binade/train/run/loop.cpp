@@ -284,7 +284,7 @@ class Loop {
   }
 
   // The parts of a result that files and losses tell.
-  RunResult result_of(const LossHistory& losses) const {
+  RunResult result_of(const LossHistory& losses) {
     RunResult result;
     result.folder = folder_.path().plain();
     result.report = (folder_.path() / "report.html").plain();
@@ -295,6 +295,8 @@ class Loop {
     result.best_step = losses.best_step;
     if (has_best()) result.best = best_folder().plain();
     result.bytes = trains_bytes();
+    result.parameters = trainer_.model().parameter_count();
+    result.trained_parameters = trained_parameters(trainer_.model());
     return result;
   }
 
@@ -641,6 +643,7 @@ class Loop {
   RunSummary summary(const std::string& sample, const std::vector<ranks::RankTime>& ranks) {
     RunSummary run;
     run.parameters = trainer_.model().parameter_count();
+    run.trained_parameters = trained_parameters(trainer_.model());
     run.epoch_steps = epoch_steps_;
     run.steps = trainer_.steps();
     // A process that was killed after its last step knew its memory; this one took no step.
@@ -676,7 +679,7 @@ class Loop {
   io::CompanionFiles companions_;
   data::Split split_;
   Trainer trainer_;
-  RunSamples samples_{trainer_, *tokenizer_, output_};
+  RunSamples samples_{trainer_, *tokenizer_, split_.validation, output_};
   RunFolder folder_;
   Origin origin_;
   fs::path checkpoint_;

@@ -28,9 +28,10 @@ struct RunResult {
   std::optional<double> first_validation_loss, last_validation_loss, best_validation_loss;
   int64_t best_step = 0;
   std::filesystem::path best;  // the folder of the best model; empty: not kept
-  double seconds = 0;          // of training steps, with those before a resume
-  double elapsed = 0;          // seconds of this call, with validations, samples and checkpoints
-  bool bytes = false;          // whether each token is a byte
+  int64_t parameters = 0, trained_parameters = 0;
+  double seconds = 0;  // of training steps, with those before a resume
+  double elapsed = 0;  // seconds of this call, with validations, samples and checkpoints
+  bool bytes = false;  // whether each token is a byte
   std::string sample;
 };
 

@@ -69,6 +69,12 @@ std::string joined(const std::vector<Part>& parts, const char* gap) {
 
 }  // namespace
 
+std::string parameters_text(int64_t trained, int64_t all) {
+  if (trained == all) return fmt::format("all {} parameters", grouped(all));
+  return fmt::format("{} of {} parameters ({:.2g}%)", grouped(trained), grouped(all),
+                     100 * static_cast<double>(trained) / static_cast<double>(all));
+}
+
 std::string bytes_text(int64_t bytes) {
   constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
   auto value = static_cast<double>(bytes);

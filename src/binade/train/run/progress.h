@@ -32,6 +32,9 @@ std::string progress_line(const Record& record, const Goal& goal, int width,
 // single spaces.
 std::string two_lines(std::string_view text, int width);
 
+// "1,500 of 60,000 parameters (2.5%)", "all 60,000 parameters".
+std::string parameters_text(int64_t trained, int64_t all);
+
 // "1.5 MB", "93 s", "1 h 05 min".
 std::string bytes_text(int64_t bytes);
 std::string time_text(double seconds);
@@ -48,11 +51,11 @@ class Progress {
 
   // Shows later steps with their fraction of this many tokens per second.
   void set_full_speed(double full_speed) { goal_.full_speed = full_speed; }
+  // Shows later steps with the passes over the data so far.
+  void set_epoch(double steps) { goal_.epoch_steps = steps; }
   // Shows later steps with the number of ranks and how much they wait.
   void set_ranks(int64_t ranks, double waiting) {
     goal_.ranks = ranks;
-  // Shows later steps with the passes over the data so far.
-  void set_epoch(double steps) { goal_.epoch_steps = steps; }
     goal_.waiting = waiting;
   }
   void step(const Record& record);
