@@ -27,6 +27,7 @@ from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
 from .quantization import Quantization, quantize  # noqa: F401
 from .saving import load, save  # noqa: F401
+from .parquet import tokenize_parquet  # noqa: F401
 from .training import TrainingRun, eval, export, generate, plan, train  # noqa: F401
 from . import amp, autograd, cuda, data, formats, lab, nn, optim, quantization, training  # noqa: F401
 from .amp import autocast  # noqa: F401

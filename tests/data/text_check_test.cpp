@@ -32,6 +32,22 @@ TEST_F(TextCheck, AcceptsText) {
   EXPECT_THAT(check_text("no such file", false), IsEmpty());  // its reader says so
 }
 
+TEST_F(TextCheck, SaysHowToConvertParquet) {
+  const std::string content("PAR1\x15\0\x15text", 11);
+  const std::string file = put("x.parquet", content);
+  const auto refusal =
+      HasSubstr("data: " + file +
+                ": expected text or a token file, found a Parquet file; convert it with the "
+                "Python package: python -m binade tokenize-parquet TOKENIZER " +
+                file);
+  for (const bool by_bytes : {false, true})
+    EXPECT_THAT(test::error_of([&] { check_text(file, by_bytes); }), refusal);
+  EXPECT_THAT(test::error_of([&] { read_text(file); }), refusal);
+  // In a folder of a dataset, where other binary files are skipped.
+  EXPECT_THAT(test::error_of([&] { read_text(folder_.path().string()); }), refusal);
+  EXPECT_EQ(read_text(put("text.txt", "PAR1 is a word")), "PAR1 is a word");
+}
+
 TEST_F(TextCheck, NamesTheFirstZeroByte) {
   const std::string binary = put("model", std::string("ab\0cd\0", 6));
   EXPECT_THAT(check_text(binary, true), ElementsAre(HasSubstr(binary + ", byte 2: a zero byte")));

@@ -46,6 +46,17 @@ std::optional<size_t> first_invalid(std::string_view text) {
 
 }  // namespace
 
+void refuse_parquet(const fs::path& path, std::string_view beginning) {
+  if (!beginning.starts_with("PAR1") || beginning.find('\0') == std::string_view::npos) return;
+  fail("data",
+       {.argument = path.string(),
+        .expected = "text or a token file",
+        .found = "a Parquet file",
+        .hint = fmt::format("convert it with the Python package: python -m binade "
+                            "tokenize-parquet TOKENIZER {} {}",
+                            path.string(), fs::path(path).replace_extension(".bin").string())});
+}
+
 std::vector<std::string> check_text(const std::string& where, bool by_bytes) {
   const fs::path path = where;
   std::error_code error;
@@ -54,6 +65,7 @@ std::vector<std::string> check_text(const std::string& where, bool by_bytes) {
       unpacked.extension() == ".jsonl")
     return {};
   const std::string text = beginning_of(path);
+  refuse_parquet(path, text);
   if (const size_t zero = text.find('\0'); zero != std::string::npos) {
     if (by_bytes)
       return {fmt::format("{}, byte {}: a zero byte, so this is no text; its bytes are the tokens",

@@ -7,6 +7,7 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/data/corpus.h"
+#include "binade/data/text_check.h"
 
 namespace binade::data {
 namespace {
@@ -65,6 +66,7 @@ class TextReader::File {
         bytes_((check_format(path), open_unpacked(path))),
         lines_(is_json_lines(path)) {
     read_block();
+    refuse_parquet(path_, block_);
     if (!lines_ || !block_.starts_with(byte_order_mark)) return;
     block_.erase(0, byte_order_mark.size());
     offset_ = static_cast<int64_t>(byte_order_mark.size());
