@@ -59,6 +59,32 @@ class Examples : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+// Lines on both sides of the ends of the blocks that the file is read in; the last has no end.
+TEST_F(Examples, AreReadInBlocks) {
+  std::string lines = std::string(byte_order_mark) + "\r\n";
+  std::vector<std::string> completions;
+  for (int i = 0; lines.size() < (5 << 19); ++i) {
+    const std::string longest(i == 700 ? (3 << 19) : 400 + i % 911,
+                              static_cast<char>('a' + i % 26));
+    completions.push_back(std::to_string(i) + longest);
+    lines += R"({"prompt": "p", "completion": ")" + completions.back() + "\"}" +
+             (i % 3 == 0   ? "\r\n"
+              : i % 3 == 1 ? "\n"
+                           : "\n\n");
+  }
+  while (lines.back() == '\n' || lines.back() == '\r') lines.pop_back();
+  Source source = this->source(lines);
+  source.context = 1 << 21;
+  const Tokens all = read_all_examples(source);
+  ASSERT_EQ(all.documents()->size(), std::ssize(completions));
+  ASSERT_GT(completions.size(), 702u);
+  for (int64_t i = 0; i < all.documents()->size(); ++i) {
+    const Documents::Example one = all.documents()->example(i);
+    ASSERT_EQ(std::string(one.answer.begin(), one.answer.end()),
+              completions[static_cast<size_t>(i)]);
+  }
+}
+
 TEST_F(Examples, OnlyCompletionsAreTargets) {
   Source given = source(
       "{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n\n"

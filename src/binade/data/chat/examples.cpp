@@ -15,6 +15,7 @@
 #include "binade/data/chat/jinja/from_json.h"
 #include "binade/data/documents.h"
 #include "binade/data/mixture.h"
+#include "binade/data/spill_buffer.h"
 #include "binade/data/unpack.h"
 
 namespace binade::data {
@@ -23,22 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* example_reader = "data";
-constexpr int64_t max_example_bytes = int64_t{8} << 30;
 
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
-// Calls use(line, offset) for each line that is not blank.
-template <class Use>
-void for_each_line(std::string_view text, Use&& use) {
-  size_t begin = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    if (!is_blank(line)) use(line, static_cast<int64_t>(begin));
-    begin = end + 1;
-  }
 }
 
 // Appends a block of a file; false at its end.
@@ -50,18 +38,35 @@ bool read_block(Unpacker& file, std::string& text) {
   return text.size() > before;
 }
 
-std::string whole_file(const fs::path& path) {
+// Calls use(line, offset, file) for each line of a file that is not blank. Memory holds a block and
+// a line.
+template <class Use>
+void for_each_line(const fs::path& path, Use&& use) {
+  constexpr size_t max_line = 256 << 20;
   const auto file = open_unpacked(path);
   std::string text;
-  while (read_block(*file, text)) {
-    if (std::cmp_greater(text.size(), max_example_bytes))
-      fail(example_reader,
-           {.argument = path.string(),
-            .expected = "at most " + std::to_string(max_example_bytes) + " bytes of examples",
-            .found = "more",
-            .hint = "give a part of it"});
+  int64_t offset = 0;  // of text
+  for (bool ended = false; !ended;) {
+    size_t searched = text.size();  // no line ends before
+    while (!ended && text.size() - searched < byte_order_mark.size())
+      ended = !read_block(*file, text);
+    size_t begin = offset == 0 && text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+    for (size_t end; begin < text.size(); begin = end + 1) {
+      end = text.find('\n', std::max(begin, searched));
+      searched = 0;
+      if (end == std::string::npos && !ended) break;
+      end = std::min(end, text.size());
+      const std::string_view line = std::string_view(text).substr(begin, end - begin);
+      if (!is_blank(line)) use(line, offset + static_cast<int64_t>(begin), *file);
+    }
+    begin = std::min(begin, text.size());
+    text.erase(0, begin);
+    offset += static_cast<int64_t>(begin);
+    if (text.size() > max_line)
+      fail(example_reader, {.argument = fmt::format("{}, byte {}", path.string(), offset),
+                            .expected = fmt::format("lines of at most {} bytes", max_line),
+                            .found = "a longer one"});
   }
-  return text;
 }
 
 // The first line that is not blank, and its offset. A longer one than this is not an example.
@@ -226,32 +231,41 @@ class Encoder {
   const Source& source_;
 };
 
-// Documents as they are collected.
+// All documents of a file.
 struct Collected {
-  std::string ids, is_target;  // four bytes and one byte each
+  Tokens ids = {}, is_target = {};
   std::vector<int64_t> ends = {};
-
-  void add(const Encoded& encoded, size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      const auto id = static_cast<uint32_t>(encoded.ids[i]);
-      ids.append(reinterpret_cast<const char*>(&id), sizeof id);
-      is_target += encoded.is_target[i] ? '\1' : '\0';
-    }
-    ends.push_back(static_cast<int64_t>(is_target.size()));
-  }
 
   // Documents [begin, end) of these.
   Tokens part(int64_t begin, int64_t end, const Documents::Options& options) const {
     const int64_t from = begin == 0 ? 0 : ends[static_cast<size_t>(begin) - 1];
     std::vector<int64_t> own;
     for (int64_t i = begin; i < end; ++i) own.push_back(ends[static_cast<size_t>(i)] - from);
-    const auto text = [&](const std::string& all, int64_t width) {
-      return all.substr(static_cast<size_t>(from * width), static_cast<size_t>(own.back() * width));
-    };
-    const Tokens tokens = Tokens::of_ids(text(ids, 4), 4);
+    const Tokens tokens = ids.slice(from, from + own.back());
     return tokens.with_documents(std::make_shared<const Documents>(
-        tokens, Tokens::of_ids(text(is_target, 1), 1), own, options));
+        tokens, is_target.slice(from, from + own.back()), own, options));
   }
+};
+
+// Documents as they are collected: beyond some size in files in the source's cache.
+class Collector {
+ public:
+  explicit Collector(const Source& source)
+      : ids_(source.vocab <= narrow_ids ? 2 : 4, source.cache), is_target_(1, source.cache) {}
+
+  void add(const Encoded& encoded, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      ids_.add(static_cast<uint32_t>(encoded.ids[i]));
+      is_target_.add(encoded.is_target[i] ? 1 : 0);
+    }
+    ends_.push_back(ids_.size());
+  }
+  Collected finish() { return {ids_.finish(), is_target_.finish(), std::move(ends_)}; }
+
+ private:
+  static constexpr int64_t narrow_ids = 65536;
+  SpillBuffer ids_, is_target_;
+  std::vector<int64_t> ends_;
 };
 
 // The examples of a file, and how many of its lines were changed or left out.
@@ -289,10 +303,10 @@ struct Examples {
 };
 
 Examples collect_examples(const Source& source) {
-  const std::string text = whole_file(source.where);
   const Encoder encoder(source);
+  Collector documents(source);
   Examples all;
-  for_each_line(text, [&](std::string_view line, int64_t offset) {
+  const auto add = [&](std::string_view line, int64_t offset, const Unpacker& file) {
     const json::Document document = json::parse(line, {example_reader, source.where, offset});
     const std::string where = fmt::format("{}, example {}", source.where, ++all.lines);
     const Example example = parse_example(document.root());
@@ -306,15 +320,18 @@ Examples collect_examples(const Source& source) {
       return;
     }
     all.cut += count < encoded.ids.size() ? 1 : 0;
-    all.documents.add(encoded, count);
-    if (source.progress) source.progress(static_cast<size_t>(offset) + line.size(), text.size());
-  });
+    documents.add(encoded, count);
+    if (source.progress)
+      source.progress(static_cast<size_t>(file.consumed()), static_cast<size_t>(file.size()));
+  };
+  for_each_line(source.where, add);
+  all.documents = documents.finish();
   return all;
 }
 
 void require_examples(const Source& source, const Examples& all, int64_t least,
                       const char* expected) {
-  const auto count = static_cast<int64_t>(all.documents.ends.size());
+  const int64_t count = std::ssize(all.documents.ends);
   if (count >= least) return;
   fail(example_reader, {.argument = source.where,
                         .expected = expected,
@@ -346,7 +363,7 @@ Split read_examples(const Source& source) {
   const Examples all = collect_examples(source);
   require_examples(source, all, 2,
                    "at least 2 examples with an answer: one to train on and one to validate on");
-  const auto count = static_cast<int64_t>(all.documents.ends.size());
+  const int64_t count = std::ssize(all.documents.ends);
   const auto held_out = std::max<int64_t>(
       1, static_cast<int64_t>(std::floor(source.validation * static_cast<double>(count))));
   const Documents::Options options{.context = source.context, .packed = source.packed};
@@ -357,7 +374,7 @@ Split read_examples(const Source& source) {
 Tokens read_all_examples(const Source& source) {
   const Examples all = collect_examples(source);
   require_examples(source, all, 1, "at least 1 example with an answer");
-  return all.documents.part(0, static_cast<int64_t>(all.documents.ends.size()),
+  return all.documents.part(0, std::ssize(all.documents.ends),
                             {.context = source.context, .packed = source.packed});
 }
 
