@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "cli/command.h"
 
@@ -21,23 +23,15 @@ struct Mistyped {
 };
 
 constexpr Mistyped mistyped[] = {
-    {"train --learning-rate 1e-3",
-     "train: --learning-rate: expected a known option, found none of "
-     "that name; did you mean --lr? See '"},
-    {"train --epochs 3", "there are no epochs, --steps counts optimizer steps. See '"},
-    {"train --num-train-epochs 3", "there are no epochs, --steps counts"},
-    {"train --batch-size 8",
-     "train: --batch-size: expected a known option, found none of that "
-     "name; did you mean --batch?"},
-    {"train --output runs/x", "did you mean --out?"},
-    {"train --output_dir runs/x", "did you mean --out?"},
-    {"train --max-steps=100",
-     "train: --max-steps: expected a known option, found none of that "
-     "name; did you mean --steps?"},
-    {"train --block_size 64", "did you mean --context?"},
-    {"train --gradient-accumulation-steps 4", "did you mean --accumulate?"},
-    {"train --warmup-steps 4", "did you mean --warmup?"},
-    {"train --save-steps 4", "did you mean --checkpoint-every?"},
+    {"train --learning-rate fast", "config: --lr: expected a number from 0 to 100, found \"fast\""},
+    {"train --epochs 3 --steps 8",
+     "config: --steps and --epochs: expected one of steps and epochs"},
+    {"train --max-steps 3 --num-train-epochs 8", "config: --steps and --epochs: expected one of"},
+    {"train --batch-size 8 --batch 4",
+     "train: --batch: expected one value, found it given twice: '8' and '4'"},
+    {"train --output_dir", "train: --out: expected a value after it, found none"},
+    {"train --learning-rat 3", "did you mean --lr?"},
+    {"train --gradient-checkpointing", "did you mean --activations?"},
     {"train --stpes 3", "did you mean --steps?"},
     {"train --widht 64", "did you mean --width?"},
     {"train --checkpoint 5", "did you mean --checkpoint-every?"},
@@ -79,7 +73,7 @@ constexpr Mistyped mistyped[] = {
     {"generate runs/1 --promtp hi", "generate: --promtp: expected"},
     {"generate runs/1 hi", "generate: 'hi': expected no further word, found one more"},
     {"generate", "generate: FOLDER: expected a value, since it is required, found none"},
-    {"generate runs/1 --max-new-tokens 5", "did you mean --tokens?"},
+    {"generate runs/1 --max-new-tokens 5 --tokens 6", "--tokens: expected one value"},
     {"generate runs/1 --temp 0", "did you mean --temperature?"},
     {"generate runs/1 --temperature hot",
      "generate: --temperature: expected a number, found 'hot'"},
@@ -100,16 +94,13 @@ constexpr Mistyped mistyped[] = {
     {"launch --rank 2 train",
      "launch: --rank: expected a known option, found none of that name; "
      "did you mean --ranks?"},
-    {"launch --nproc 2 train", "did you mean --ranks?"},
+    {"launch --nproc two train", "launch: --ranks: expected a whole number from 1 to 4096"},
     {"launch -n x train", "launch: --ranks: expected a whole number from 1 to 4096, found 'x'"},
     {"launch -n 2 -n 3 train", "launch: -n: expected one value, found it given twice: '2' and '3'"},
-    {"launch -n 2 train --learning-rate 3", "train: --learning-rate: expected"},
+    {"launch -n 2 train --learning-rat 3", "train: --learning-rat: expected"},
     {"tokenize", "tokenize: a command of its own: expected one of train, apply, found none"},
     {"tokenize trian", "There is no command 'trian'; did you mean 'train'? See '"},
-    {"tokenize train --vocab-size 300 t.json",
-     "tokenize train: --vocab-size: expected a known "
-     "option, found none of that name; did you mean "
-     "--vocab?"},
+    {"tokenize train --vocab-size 3 --data x t", "--vocab: expected a whole number from 261 to"},
     {"tokenize train --data x --vocab 5 t",
      "--vocab: expected a whole number from 261 to 1048576, "
      "found '5'"},
@@ -132,8 +123,60 @@ constexpr Mistyped mistyped[] = {
      "--version?"},
 };
 
+// Forty that people would type, from habits of other programs and of haste.
+constexpr Mistyped habits[] = {
+    {"train --bf16",
+     "train: --bf16: expected a known option, found none of that name; did you mean --precision?"},
+    {"train --fp8 --steps 3", "did you mean --precision?"},
+    {"train --precision bfloat16", "found \"bfloat16\"; did you mean --precision bf16?"},
+    {"train --precision BF16", "found \"BF16\"; did you mean --precision bf16?"},
+    {"train --precision fp", "config: --precision: expected one of fp32, tf32, bf16, fp16, fp8"},
+    {"train --lr 0,001", "config: --lr: expected a number from 0 to 100, found \"0,001\""},
+    {"train --lr=3e-4,", "config: --lr: expected a number from 0 to 100, found \"3e-4,\""},
+    {"train --steps 10k", "expected a whole number from 1 to 1000000000, found \"10k\""},
+    {"train --batch 0", "config: --batch: expected a whole number from 1 to 1048576, found 0"},
+    {"train --device gpu", "found \"gpu\"; did you mean --device cuda?"},
+    {"train --gpu 0",
+     "train: --gpu: expected a known option, found none of that name; did you mean --device?"},
+    {"train --model gpt", "found \"gpt\"; did you mean --model gpt2?"},
+    {"train --preset gpt2-124M", "did you mean --preset gpt2-124m?"},
+    {"train --optim adam",
+     "config: --optimizer: expected one of adamw, lion, nadam, adafactor, muon, found \"adam\"; "
+     "did you mean --optimizer adamw?"},
+    {"train --lr-scheduler cosin", "did you mean --schedule cosine?"},
+    {"train --dataset no-such-file.txt", "data: no-such-file.txt: expected a readable file"},
+    {"train no-such.toml", "config: no-such.toml: expected a readable file, found No such file"},
+    {"train --data=", "train: --data: expected a value after it, found none"},
+    {"train --resume", "config: --resume: expected --out with the folder of the run to continue"},
+    {"train --base-model no/such/model", "did you mean --init-from?"},
+    {"train --lora 8", "did you mean --lora-rank?"},
+    {"train --lora-r 8", "config: [lora] rank: expected --init-from with the model to adapt"},
+    {"train --lora-r eight", "config: --lora-rank: expected a whole number from 0 to 65536"},
+    {"train --epochs two", "config: --epochs: expected a number from 1e-06 to 1e+06, found"},
+    {"train --num-epochs 0", "config: --epochs: expected a number from 1e-06 to 1e+06, found 0"},
+    {"train --warmup-ratio 0.1", "did you mean --warmup?"},
+    {"train --gradient_checkpointing", "train: --gradient_checkpointing: expected a known option"},
+    {"train --seq-len 1M", "config: --context: expected a whole number from 1 to 1048576"},
+    {"train -steps 3", "train: -steps: expected --steps, found it with one dash"},
+    {"train steps 3", "train: steps: expected --steps, found no dashes"},
+    {"train --metrics-file /no/such/folder/x.prom --dry-run",
+     "--metrics-file /no/such/folder/x.prom: expected a file to write to, found No such file"},
+    {"trian", "There is no command 'trian'; did you mean 'train'? See '"},
+    {"generate no-such-run --promt hi", "did you mean --prompt?"},
+    {"eval no-such-run --dataset x", "eval: no-such-run: expected a model's folder"},
+    {"export no-such-run out.gguf --dtype q4", "export: --dtype: expected one of f32, bf16, f16"},
+    {"launch --gpus two train", "launch: --ranks: expected a whole number from 1 to 4096"},
+    {"launch -n 2 trian", "launch: command: expected train and its options, found trian"},
+    {"tokenize-parquet bytes a.parquet a.bin", "expected the command of the Python package"},
+    {"plan --gpu H10", "plan: --gpu: expected one of H200, H100, A100, RTX 4090, found 'H10'"},
+    {"completions powershell", "expected one of bash, zsh, fish, found 'powershell'"},
+};
+static_assert(std::size(habits) == 40);
+
 TEST(Mistyped, IsOneMessageInTheWordsAsTyped) {
-  for (const auto& [line, message] : mistyped) {
+  std::vector<Mistyped> all(std::begin(mistyped), std::end(mistyped));
+  all.insert(all.end(), std::begin(habits), std::end(habits));
+  for (const auto& [line, message] : all) {
     const Outcome outcome = binade(line);
     EXPECT_EQ(outcome.status, 2) << line;
     EXPECT_THAT(outcome.out, IsEmpty()) << line;
@@ -190,6 +233,26 @@ TEST(Mistyped, LimitsAreTheLastValuesTaken) {
       EXPECT_THAT(outcome.err, Not(HasSubstr(std::string(one.option) + ":"))) << with(value);
     }
   }
+}
+
+// The names of other programs give the configuration that ours give.
+TEST(Mistyped, NamesOfOtherProgramsAreTaken) {
+  const Outcome ours = binade(
+      "train --dry-run --lr 0.002 --batch 3 --steps 70 --context 32 --out x/y --accumulate 2 "
+      "--warmup 5 --width 96 --layers 2 --heads 3 --clip 0.5");
+  EXPECT_EQ(ours.status, 0) << ours.err;
+  EXPECT_THAT(ours.out, HasSubstr("\nlr = 0.002\n"));
+  const Outcome theirs = binade(
+      "train --dry-run --learning-rate 0.002 --per_device_train_batch_size=3 --max-steps 70 "
+      "--seq-len 32 --output x/y --gradient-accumulation-steps 2 --num-warmup-steps 5 --n_embd 96 "
+      "--num-layers 2 --n-head=3 --max-grad-norm 0.5");
+  EXPECT_EQ(theirs.out, ours.out);
+  EXPECT_EQ(theirs.err, ours.err);
+  EXPECT_THAT(binade("train --help").out, Not(HasSubstr("--learning-rate")));
+  const std::string help = binade("train --help-all").out;
+  const size_t at = help.find("--learning-rate");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(help.find("--learning-rate", at + 1), std::string::npos);
 }
 
 TEST(Mistyped, FarFetchedSuggestionsAreNone) {

@@ -69,6 +69,7 @@ TEST(ZshCompletions, HaveCommandsAndOptionsWithTheirValues) {
             "    '--device[Device to run on]:value:_files' \\\n"
             "    '--seconds[Seconds per line of the table]:value:_files' \\\n"
             "    '--threads[CPU threads]:value:_files' \\\n"
+            "    '--num-threads[CPU threads]:value:_files' \\\n"
             "    '--cpu-time[Measure CPU time]' \\\n"
             "    '--json[Print JSON]' \\\n"
             "    '--shapes[Shapes to run]:value:_files' \\\n"

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "binade/cli/command_line.h"
 #include "binade/train/config/keys.h"
 
 namespace binade::cli {
@@ -41,6 +42,8 @@ OptionFacts facts_of(const CLI::Option& option) {
   facts.choices = choices_in(facts.value);
   facts.usual = option.get_default_str();
   facts.section = section_of(facts.names.back());
+  if (!option.get_positional())
+    for (std::string& name : other_names_of(option)) facts.names.push_back(std::move(name));
   return facts;
 }
 

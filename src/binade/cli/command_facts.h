@@ -8,7 +8,8 @@
 namespace binade::cli {
 
 struct OptionFacts {
-  std::vector<std::string> names;    // "-n", "--ranks"; of a positional "RUN"
+  // "-n", "--ranks", then those of other programs (command_line.h); of a positional "RUN".
+  std::vector<std::string> names;
   std::string value;                 // placeholder; empty: takes none
   std::string usual;                 // its default as text; empty: none to tell
   std::vector<std::string> choices;  // all texts that the value may have; empty: any

@@ -51,6 +51,11 @@ std::vector<const CLI::Option*> positionals(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->get_positional(); });
 }
 
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
 std::string see_help(const CLI::App& command) {
   return fmt::format("see '{} --help'", full_name(command));
 }
@@ -63,11 +68,22 @@ std::string title(const CLI::App& command) {
                                          : title(*parent) + " " + command.get_name();
 }
 
+// The option of a command that another name stands for; null if there is none.
+const CLI::Option* find_by_other_name(const CLI::App& command, const std::string& typed) {
+  if (!typed.starts_with("--")) return nullptr;
+  for (const CLI::Option* option : command.get_options()) {
+    const auto names = other_names_of(*option);
+    if (std::find(names.begin(), names.end(), dashed(typed)) != names.end()) return option;
+  }
+  return nullptr;
+}
+
 std::string suggestion(const CLI::App& command, const std::string& typed) {
   std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
   Words known;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& one : option->get_lnames()) known.push_back(one);
+    for (const std::string& one : other_names_of(*option)) known.push_back(one.substr(2));
   }
   std::replace(name.begin(), name.end(), '-', '_');
   std::string own(train::own_name(name));
@@ -76,9 +92,17 @@ std::string suggestion(const CLI::App& command, const std::string& typed) {
   if (std::find(known.begin(), known.end(), own) == known.end())
     own = typed.starts_with("--") ? likely_name(name, known) : std::string();
   if (own.empty()) return {};
-  if (own == "steps" && name.ends_with("epochs"))
-    return "there are no epochs, --steps counts optimizer steps.";
+  if (const CLI::Option* option = find_by_other_name(command, "--" + own))
+    own = option->get_lnames().back();
   return fmt::format("did you mean --{}?", own);
+}
+
+// "--steps" for "-steps" and "steps", if the command has that option; else nothing.
+std::string with_dashes(const CLI::App& command, const std::string& word) {
+  const std::string name = "--" + word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  const bool is_known = name.size() > 3 && (command.get_option_no_throw(name) != nullptr ||
+                                            find_by_other_name(command, name) != nullptr);
+  return is_known ? name : "";
 }
 
 [[noreturn]] void refuse_option(const CLI::App& command, const std::string& typed) {
@@ -98,7 +122,10 @@ std::string suggestion(const CLI::App& command, const std::string& typed) {
 // Walks over the words of one command line.
 class CommandLine {
  public:
-  CommandLine(const CLI::App& app, const Words& words) : command_(&app), words_(words) {}
+  CommandLine(const CLI::App& app, Words words) : command_(&app), words_(std::move(words)) {}
+
+  // The words, with the names of options that are Binade's own.
+  const Words& words() const { return words_; }
 
   void check() {
     for (; at_ < words_.size() && !done_; ++at_) {
@@ -114,9 +141,20 @@ class CommandLine {
   }
 
  private:
-  void take_option(const Typed& typed) {
+  void take_option(Typed typed) {
     const CLI::Option* option = command_->get_option_no_throw(typed.name);
-    if (option == nullptr) refuse_option(*command_, typed.name);
+    if (option == nullptr) {
+      option = find_by_other_name(*command_, typed.name);
+      if (option == nullptr) {
+        const std::string& word = words_[at_];
+        if (const std::string meant = with_dashes(*command_, word);
+            !word.starts_with("--") && !meant.empty())
+          refuse(word, meant, "it with one dash");
+        refuse_option(*command_, typed.name);
+      }
+      typed.name = "--" + option->get_lnames().back();
+      words_[at_] = typed.name + (typed.value ? "=" + *typed.value : "");
+    }
     const bool is_help =
         option == command_->get_help_ptr() || typed.name == "--version" || typed.name == help_all;
     if (is_help) {
@@ -178,7 +216,10 @@ class CommandLine {
     size_t most = 0;
     for (const CLI::Option* option : positionals(*command_))
       most += static_cast<size_t>(option->get_items_expected_max());
-    if (++words_taken_ > most)
+    if (++words_taken_ > most && !without_dashes_.empty())
+      refuse(without_dashes_, with_dashes(*command_, without_dashes_), "no dashes");
+    if (!with_dashes(*command_, word).empty()) without_dashes_ = word;
+    if (words_taken_ > most)
       refuse("'" + shortened(word, max_word) + "'", most == 0 ? "options only" : "no further word",
              "one more");
   }
@@ -208,10 +249,11 @@ class CommandLine {
   }
 
   const CLI::App* command_;
-  const Words& words_;
+  Words words_;
   size_t at_ = 0, words_taken_ = 0;
-  bool ended_ = false;  // by "--": words follow, no options
-  bool done_ = false;   // nothing is left to check
+  std::string without_dashes_;  // the last that is an option's name but for its dashes
+  bool ended_ = false;          // by "--": words follow, no options
+  bool done_ = false;           // nothing is left to check
   std::map<const CLI::Option*, Words> given_;
 };
 
@@ -222,8 +264,20 @@ std::string full_name(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
 }
 
-void check_command_line(const CLI::App& app, const std::vector<std::string>& words) {
-  CommandLine(app, words).check();
+std::vector<std::string> other_names_of(const CLI::Option& option) {
+  Words names;
+  for (std::string own : option.get_lnames()) {
+    std::replace(own.begin(), own.end(), '-', '_');
+    for (const std::string_view name : train::other_names(own))
+      names.push_back("--" + dashed(std::string(name)));
+  }
+  return names;
+}
+
+std::vector<std::string> check_command_line(const CLI::App& app, std::vector<std::string> words) {
+  CommandLine line(app, std::move(words));
+  line.check();
+  return line.words();
 }
 
 }  // namespace binade::cli

@@ -92,6 +92,18 @@ train::Config cured_settings(const ConfigArguments& arguments, train::Sources so
   return train::resolve_cured(sources, cure);
 }
 
+// The names of other programs that the options are accepted by.
+std::string other_names_text(const CLI::App& command) {
+  std::string text;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string> names = other_names_of(*option);
+    if (!names.empty())
+      text += fmt::format("{}{} for {}", text.empty() ? "" : "; ", fmt::join(names, ", "),
+                          option->get_name());
+  }
+  return "Other names that are taken, too: " + text + ".";
+}
+
 }  // namespace
 
 Device available_device(const std::string& name) {
@@ -117,7 +129,7 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
                              rare->size(), full_name(command)));
   const auto show_all = [rare, &command] {
     for (const auto& [option, group] : *rare) option->group(group);
-    command.footer("");
+    command.footer(other_names_text(command));
     throw CLI::CallForHelp();
   };
   command.add_flag_callback(help_all, show_all, "Print this help with every option and exit");

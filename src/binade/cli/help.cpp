@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/base/error.h"
 #include "binade/base/suggestion.h"
 #include "binade/cli/command_line.h"
 #include "binade/cli/commands.h"
@@ -25,6 +26,11 @@ void refuse_command(const CLI::App& app, const std::string& given) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   const std::string likely = likely_name(given, names), help = full_name(app) + " --help'";
+  if (given == "tokenize-parquet")
+    fail("tokenize-parquet", {.argument = "the program",
+                              .expected = "the command of the Python package",
+                              .found = "binade by itself",
+                              .hint = "pip install binade pyarrow; python -m binade " + given});
   throw CLI::ExtrasError(
       fmt::format("There is no command '{}'; {}", given,
                   likely.empty() ? "see '" + help

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "binade/amp/diverged_error.h"
 #include "binade/base/error.h"
@@ -68,8 +71,10 @@ std::string called_as(const char* name) {
 }
 
 void parse(CLI::App& app, int argc, char** argv) {
-  if (argc > 0) binade::cli::check_command_line(app, {argv + 1, argv + argc});
-  app.parse(argc, argv);
+  std::vector<std::string> words;
+  if (argc > 0) words = binade::cli::check_command_line(app, {argv + 1, argv + argc});
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  app.parse(std::move(words));
   if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
 }
 

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "binade/amp/recipe/text.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/suggestion.h"
 #include "binade/base/text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/numbers.h"
@@ -32,6 +35,21 @@ Texts split_list(std::string_view text) {
     begin = end + 1;
   }
   return parts;
+}
+
+// The choice that was probably meant: in other case, by PyTorch's name, or mistyped; empty if none.
+std::string likely_choice(const std::string& text, const std::vector<std::string_view>& choices) {
+  constexpr std::pair<std::string_view, std::string_view> others[] = {
+      {"bfloat16", "bf16"}, {"float16", "fp16"}, {"f16", "fp16"}, {"half", "fp16"},
+      {"float32", "fp32"},  {"f32", "fp32"},     {"gpu", "cuda"}, {"adamw_torch", "adamw"}};
+  std::string name(text.substr(0, max_name));
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const auto& [other, own] : others) {
+    if (name == other) name = own;
+  }
+  const std::vector<std::string> names(choices.begin(), choices.end());
+  const bool is_one = std::find(names.begin(), names.end(), name) != names.end();
+  return is_one ? name : likely_name(name, names);
 }
 
 // Writes a setting into its field, or refuses it.
@@ -77,8 +95,12 @@ class Assignment {
         likely.empty() ? "" : fmt::format("did you mean {}{}?", option_before(), likely));
   }
   void operator()(const Choice& field) {
-    if (!field.set(config_, value<std::string>()))
-      refuse_setting(setting_, in_words(setting_.value));
+    const std::string& text = value<std::string>();
+    if (field.set(config_, text)) return;
+    const std::string likely = likely_choice(text, field.names());
+    refuse_setting(
+        setting_, in_words(setting_.value),
+        likely.empty() ? "" : fmt::format("did you mean {}{}?", option_before(), likely));
   }
 
  private:
