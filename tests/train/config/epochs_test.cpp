@@ -89,7 +89,7 @@ TEST(Epochs, GoWithStepsOnlyIfOneOverridesTheOther) {
         .string();
   };
   const std::string both = file("steps = 3\nepochs = 2.0\n");
-  EXPECT_THAT(test::error_of([&] { resolve({both, {}}); }), HasSubstr("[train] steps and "));
+  EXPECT_THAT(test::error_of([&] { resolve({both, {}}); }), HasSubstr("[train] epochs and "));
   const std::string steps = file("steps = 3\n");
   EXPECT_EQ(resolve({steps, {{"validation", "0.2"}, {"epochs", "2"}}}).train.steps, 17);
   const std::string epochs = file("epochs = 2.0\n");
