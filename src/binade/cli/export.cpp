@@ -14,6 +14,7 @@
 #include "binade/io/convert_model.h"
 #include "binade/io/gguf/file.h"
 #include "binade/io/gguf/save.h"
+#include "binade/io/gguf/save_adapter.h"
 #include "binade/io/gguf/writer.h"
 #include "binade/io/lora.h"
 #include "binade/train/export_weights.h"
@@ -105,10 +106,24 @@ void export_folder(const ExportArguments& arguments, const fs::path& from) {
              name(done.dtype), arguments.to);
 }
 
+// A file that llama.cpp applies to the exported base.
+void export_gguf_adapter(const ExportArguments& arguments, const fs::path& from) {
+  if (!io::is_adapter(from))
+    refuse_export(from.string(), "a folder with adapter_config.json, as a run with --lora-rank has",
+                  "a model without an adapter");
+  const std::string given = arguments.weights.format.empty() ? "f32" : arguments.weights.format;
+  if (given != "f32" && given != "f16" && given != "bf16")
+    refuse_export("--adapter", "--type f32, f16 or bf16", "--type " + given);
+  if (arguments.weights.head || !arguments.weights.exclude.empty())
+    refuse_export("--head and --exclude", "--format compressed-tensors", "--format gguf");
+  const io::gguf::SavedAdapter saved =
+      io::gguf::save_adapter(from, arguments.to, *io::gguf::find_tensor_type(given));
+  fmt::print("{}: an adapter of {} parameters of {}, alpha {:g}, in {}\n", from.string(),
+             grouped(saved.parameters), given, saved.alpha, arguments.to);
+}
+
 void export_gguf(const ExportArguments& arguments, const fs::path& from) {
   if (!arguments.dtype.empty()) refuse_export("--dtype", "--type for GGUF", arguments.dtype);
-  if (arguments.adapter)
-    refuse_export("--adapter", "a folder: adapters are written in PEFT's files", arguments.to);
   const fs::path to = arguments.to;
   std::error_code error;
   if (to.extension() != ".gguf" || fs::is_directory(to, error))
@@ -118,6 +133,7 @@ void export_gguf(const ExportArguments& arguments, const fs::path& from) {
                     .expected = "no file of that name",
                     .found = "one",
                     .hint = "add --force to replace it"});
+  if (arguments.adapter) return export_gguf_adapter(arguments, from);
   // Refused before the weights are read.
   const nn::LanguageModelConfig config = io::read_config(io::config_file(from));
   io::gguf::check_exportable(config);
@@ -160,8 +176,10 @@ void add_export(CLI::App& app) {
       ->check(one_of({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q6_k", "mxfp4", "int4-g128",
                       "nvfp4", "fp8-block"}));
   add_weight_parts(*command, arguments->weights);
-  command->add_flag("--adapter", arguments->adapter,
-                    "Write the adapter of a LoRA run in PEFT's files instead of merging it");
+  command->add_flag(
+      "--adapter", arguments->adapter,
+      "Write the adapter of a LoRA run instead of merging it: in PEFT's files, or as a "
+      "GGUF file that llama.cpp applies to the base's");
   command->add_flag("--force", arguments->force, "Replace an existing model in TO");
   command->callback([arguments] {
     const fs::path from = chosen_model(arguments->from, "export");

@@ -166,7 +166,10 @@ Converted convert_adapter(const fs::path& from, const fs::path& to, const Conver
     done.parameters += tensor.numel();
   }
   AtomicFolder folder(to, converter);
-  save_safetensors(folder.path() / "adapter_model.safetensors", tensors);
+  Metadata metadata;
+  if (const formats::BlockFormat* format = base_format_of(from))
+    metadata[base_format_key] = std::string(format->name);
+  save_safetensors(folder.path() / "adapter_model.safetensors", tensors, metadata);
   copy_text_file(from / "adapter_config.json", folder.path() / "adapter_config.json");
   copy_tokenizer(from, folder.path());
   write_companions(read_companions(from, converter), folder.path(), converter);

@@ -8,6 +8,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
+#include "binade/io/base_parts.h"
 #include "binade/io/gguf/model.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/io/huggingface_parts.h"
@@ -159,8 +160,14 @@ void copy_in(nn::LanguageModel& model, const Incoming& given,
     check_tied_copy(given, std::string(family_of(model.config()).head),
                     names.at(parts[0].file_name));
   const NoGrad no_grad;
+  const BaseParts base(model);
   for (const Part& part : parts) {
-    const Tensor target = view_of(parameters, part), source = given.load(names.at(part.file_name));
+    const Tensor source = given.load(names.at(part.file_name));
+    if (base.hold(part)) {
+      base.encode(part, source);
+      continue;
+    }
+    const Tensor target = view_of(parameters, part);
     if (part.heads > 0) {
       copy_(target, reshape(source, target.shape()));
     } else {

@@ -32,6 +32,18 @@ Part part_of(const TensorFact& fact, const nn::LanguageModelConfig& config) {
   fail("huggingface", {.argument = std::string(fact.file), .expected = "rows", .found = "none"});
 }
 
+// Weights that linear layers keep in blocks, by their shapes alone.
+void add_stand_ins(const nn::Module& module, const std::string& path, StateDict& parameters) {
+  for (const nn::Module* child : module.children()) {
+    const std::string name = path + child->name();
+    const auto* linear = dynamic_cast<const nn::Linear*>(child);
+    if (linear != nullptr && !linear->weight.defined())
+      parameters[name + ".weight"] =
+          Tensor::empty({1}, DType::f32, Device::meta()).strided(linear->weight_shape(), {0, 0}, 0);
+    add_stand_ins(*child, name + ".", parameters);
+  }
+}
+
 }  // namespace
 
 std::vector<Part> parts_of(const nn::LanguageModelConfig& config, const StateDict& parameters) {
@@ -61,6 +73,7 @@ StateDict parameters_of(const nn::LanguageModel& model) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     parameters[name] = parameter.detach();
   }
+  add_stand_ins(model, "", parameters);
   return parameters;
 }
 

@@ -25,7 +25,8 @@ struct Part {
 // The parts of a model with these parameters, the embedding first.
 std::vector<Part> parts_of(const nn::LanguageModelConfig& config, const StateDict& parameters);
 
-// A model's parameters by name, sharing their data.
+// A model's parameters by name, sharing their data. Those that it keeps in blocks have a shape, but
+// no data.
 StateDict parameters_of(const nn::LanguageModel& model);
 
 // A writable view of the rows of a parameter that a part stands for, with the elements in the

@@ -11,6 +11,8 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
+#include "binade/io/adapter_parts.h"
+#include "binade/io/base_weights.h"
 #include "binade/io/huggingface_parts.h"
 #include "binade/io/linear_targets.h"
 #include "binade/io/safetensors.h"
@@ -208,13 +210,13 @@ void add_adapters(nn::LanguageModel& model, const LoraOptions& options) {
                     [&](const auto& one) { return names_module(one, target.module); });
     if (!chosen) continue;
     nn::Linear& linear = *linears.at(target.path);
-    linear.add_adapter(target.name(),
-                       {.in = linear.weight.size(1),
-                        .begin = target.part.begin,
-                        .rows = target.part.rows > 0 ? target.part.rows : linear.weight.size(0),
-                        .rank = options.rank,
-                        .scale = options.alpha / static_cast<double>(options.rank),
-                        .dropout = options.dropout});
+    const Shape shape = linear.weight_shape();
+    linear.add_adapter(target.name(), {.in = shape[1],
+                                       .begin = target.part.begin,
+                                       .rows = target.part.rows > 0 ? target.part.rows : shape[0],
+                                       .rank = options.rank,
+                                       .scale = options.alpha / static_cast<double>(options.rank),
+                                       .dropout = options.dropout});
   }
 }
 
@@ -260,6 +262,19 @@ std::string adapter_config_json(nn::LanguageModel& model, const AdapterConfig& c
   return out.end_array().end_object().text() + "\n";
 }
 
+const formats::BlockFormat* base_format_of(const fs::path& folder) {
+  const fs::path path = folder / weights_name;
+  const SafetensorsFile file(path);
+  const auto found = file.metadata().find(base_format_key);
+  if (found == file.metadata().end()) return nullptr;
+  const formats::BlockFormat* format = formats::find_base_format(found->second);
+  if (format == nullptr)
+    fail(adapter_reader, {.argument = path.string() + " (" + base_format_key + ")",
+                          .expected = formats::base_format_names(),
+                          .found = json::in_quotes(found->second)});
+  return format;
+}
+
 bool is_adapter(const fs::path& folder) {
   std::error_code error;
   return fs::exists(folder / config_name, error) &&
@@ -288,33 +303,42 @@ fs::path adapter_base(const fs::path& folder) {
   return base;
 }
 
-void merge_adapter(nn::LanguageModel& model, const fs::path& folder) {
+std::vector<AdapterPart> read_adapter_parts(const nn::LanguageModel& model,
+                                            const fs::path& folder) {
   const AdapterFile file = read_file(folder);
   const StateDict tensors = load_safetensors(folder / weights_name),
                   parameters = parameters_of(model);
-  std::vector<LinearTarget> adapted;
+  std::vector<AdapterPart> parts;
   std::map<std::string, Shape> expected;
   for (LinearTarget& target : linear_targets(model)) {
-    const auto a = tensors.find(a_name(target));
+    const auto a = tensors.find(a_name(target)), b = tensors.find(b_name(target));
     if (a == tensors.end() || a->second.rank() != 2) continue;
     Shape weight = file_shape(parameters, target.part);
     if (target.part.transposed) std::swap(weight[0], weight[1]);
-    expected[a_name(target)] = {a->second.size(0), weight[1]};
-    expected[b_name(target)] = {weight[0], a->second.size(0)};
-    adapted.push_back(std::move(target));
+    const int64_t rank = a->second.size(0);
+    expected[a_name(target)] = {rank, weight[1]};
+    expected[b_name(target)] = {weight[0], rank};
+    const double scale = file.scaling.of(target.module, rank);
+    if (b != tensors.end()) parts.push_back({std::move(target), a->second, b->second, scale});
   }
   check_tensors(expected, tensors, (folder / weights_name).string());
+  return parts;
+}
+
+void merge_adapter(nn::LanguageModel& model, const fs::path& folder) {
+  if (const formats::BlockFormat* format = base_format_of(folder)) round_base(model, *format);
+  const StateDict parameters = parameters_of(model);
   const NoGrad no_grad;
   const amp::Autocast off(amp::disabled_autocast());
-  const auto loaded = [&](const std::string& name) {
-    return cast(to(tensors.at(name), model.head_weight().device()), DType::f32);
+  const auto loaded = [&](const Tensor& tensor) {
+    return cast(to(tensor, model.head_weight().device()), DType::f32);
   };
-  for (const LinearTarget& target : adapted) {
-    const Tensor a = loaded(a_name(target)), b = loaded(b_name(target));
-    const Tensor weight = view_of(parameters, target.part);
-    Tensor update = matmul(b, a) * file.scaling.of(target.module, a.size(0));
-    if (target.part.transposed) update = transpose(update, 0, 1);
-    if (target.part.heads > 0) update = reshape(update, weight.shape());
+  for (const AdapterPart& one : read_adapter_parts(model, folder)) {
+    const Part& part = one.target.part;
+    const Tensor weight = view_of(parameters, part);
+    Tensor update = matmul(loaded(one.b), loaded(one.a)) * one.scale;
+    if (part.transposed) update = transpose(update, 0, 1);
+    if (part.heads > 0) update = reshape(update, weight.shape());
     copy_(weight, cast(weight, DType::f32) + update);
   }
 }

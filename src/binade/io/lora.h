@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/formats/blocks/block_format.h"
 #include "binade/nn/language_model.h"
 
 // Low-rank adapters (nn/lora.h) of a model's linear layers, and their files in the layout of the
@@ -46,9 +47,14 @@ std::string adapter_config_json(nn::LanguageModel& model, const AdapterConfig& c
 bool is_adapter(const std::filesystem::path& folder);
 // Fails for variants that Binade does not have (DoRA, trained biases, fully trained modules).
 AdapterConfig read_adapter_config(const std::filesystem::path& folder);
+// The format of few bits that the base had in memory when the adapter was trained, by the metadata
+// of the adapter's file; null if it had none.
+const formats::BlockFormat* base_format_of(const std::filesystem::path& folder);
+inline constexpr const char* base_format_key = "base_format";
 // The folder of the adapted model. Fails if there is none of that name on this machine.
 std::filesystem::path adapter_base(const std::filesystem::path& folder);
-// Adds the updates of a folder's adapter to the weights of the model it adapts, in f32.
+// Adds the updates of a folder's adapter to the weights of the model it adapts, in f32. Weights
+// that had a format when it was trained are rounded to that first.
 void merge_adapter(nn::LanguageModel& model, const std::filesystem::path& folder);
 
 // The config.json of a model's folder, or a GGUF file itself; of an adapter without one, that of

@@ -152,6 +152,7 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
     for (const bool masters : {false, true}) {
       for (const bool recompute : {false, true}) {
         if (masters && !train::uses_autocast(precision)) continue;
+        if (given.lora.base.in_blocks() && precision == Precision::quantized) continue;
         train::Config config = train::with_precision(given, precision);
         const auto with_masters =
             given.precision.params == ParameterStorage::split && precision != Precision::fp16

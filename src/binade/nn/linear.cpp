@@ -6,6 +6,7 @@
 #include "binade/amp/autocast.h"
 #include "binade/amp/recipe/state.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/execution.h"
 #include "binade/nn/init.h"
 #include "binade/nn/rounded_weight.h"
 #include "binade/ops/common.h"
@@ -18,9 +19,19 @@
 #include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
+namespace {
+
+// What makes a model may hand parts of it to other threads.
+constinit execution::Slot<bool> without_weights(execution::Belongs::to_work);
+
+}  // namespace
+
+WithoutWeights::WithoutWeights() : scope_(*without_weights, true) {}
 
 Linear::Linear(const LinearConfig& config, Placement placement)
     : activation(config.activation),
+      shape_{config.out, config.in},
+      device_(placement.device),
       feeds_swiglu_(config.feeds_swiglu),
       scales_(std::make_shared<amp::LayerScales>()) {
   if (config.in < 1 || config.out < 1) {
@@ -28,10 +39,13 @@ Linear::Linear(const LinearConfig& config, Placement placement)
                     .expected = "at least 1",
                     .found = std::to_string(config.in) + ", " + std::to_string(config.out)});
   }
-  const Shape shape{config.out, config.in};
   const double bound = 1 / std::sqrt(static_cast<double>(config.in));
-  weight = config.deviation > 0 ? init::normal(shape, config.deviation, placement)
-                                : init::uniform(shape, bound, placement);
+  // A weight of no data draws from its random stream, too.
+  const Placement of_weight =
+      *without_weights ? Placement{Device::meta(), placement.dtype} : placement;
+  weight = config.deviation > 0 ? init::normal(shape_, config.deviation, of_weight)
+                                : init::uniform(shape_, bound, of_weight);
+  if (*without_weights) weight = {};
   if (config.bias) {
     bias = config.deviation > 0 ? init::constant({config.out}, 0, placement)
                                 : init::uniform({config.out}, bound, placement);
@@ -45,7 +59,8 @@ Linear::Linear(const LinearConfig& config, Placement placement)
 }
 
 std::string Linear::description() const {
-  return "Linear(" + std::to_string(weight.size(1)) + ", " + std::to_string(weight.size(0)) +
+  const Shape shape = weight_shape();
+  return "Linear(" + std::to_string(shape[1]) + ", " + std::to_string(shape[0]) +
          (bias.defined() ? ")" : ", no bias)");
 }
 
@@ -62,13 +77,17 @@ QuantizedLayer Linear::quantized(const amp::Recipe& recipe, Activation activated
 std::optional<QuantizedLayer> Linear::fused_consumer() const {
   const auto scope = enter();
   const amp::Recipe* recipe = amp::current_recipe();
-  if (recipe == nullptr || has_adapters() || has_hooks()) return std::nullopt;
+  if (recipe == nullptr || has_adapters() || has_hooks() || blocks_ != nullptr) return std::nullopt;
   QuantizedLayer layer = quantized(*recipe, activation);
   if (!ops::may_fuse(layer.facts)) return std::nullopt;
   return layer;
 }
 
 void Linear::set_weight_format(const formats::WeightFormat* format, std::vector<WeightPart> parts) {
+  if (format != nullptr && blocks_ != nullptr)
+    fail("Linear", {.argument = "weight format " + std::string(format->name),
+                    .expected = "a weight that is trained",
+                    .found = "one in blocks"});
   if (format != nullptr && weight.size(1) % format->group_columns != 0)
     fail("Linear",
          {.argument = "weight format " + std::string(format->name),
@@ -80,6 +99,15 @@ void Linear::set_weight_format(const formats::WeightFormat* format, std::vector<
 
 const formats::WeightFormat* Linear::weight_format() const {
   return rounded_ == nullptr ? nullptr : &rounded_->format();
+}
+
+void Linear::set_block_weight(std::shared_ptr<const BlockWeight> blocks) {
+  if (blocks->shape != shape_ || rounded_ != nullptr)
+    fail("Linear", {.argument = "blocks",
+                    .expected = "those of a weight " + to_string(shape_) + " without a format",
+                    .found = to_string(blocks->shape)});
+  blocks_ = std::move(blocks);
+  weight = {};
 }
 
 Tensor Linear::merged_weight() const {
@@ -105,6 +133,11 @@ Tensor Linear::computed_weight() {
 
 Tensor Linear::base(const Tensor& x, Activation activated_by) {
   const amp::Recipe* recipe = amp::current_recipe();
+  if (blocks_ != nullptr && recipe != nullptr)
+    fail("Linear", {.argument = "recipe " + recipe->name,
+                    .expected = "none beside a weight in blocks",
+                    .found = "one"});
+  if (blocks_ != nullptr) return activate(block_linear(x, blocks_, bias), activated_by);
   if (recipe == nullptr) return linear(x, computed_weight(), bias, activated_by);
   if (rounded_ != nullptr)
     fail("Linear",
@@ -120,7 +153,8 @@ Tensor Linear::forward(const Tensor& x) {
 }
 
 std::pair<Tensor, Tensor> Linear::with_swiglu(const Tensor& x) {
-  if (has_hooks() || has_adapters() || activation != Activation::none) return {(*this)(x), {}};
+  const bool is_plain = !has_hooks() && !has_adapters() && blocks_ == nullptr;
+  if (!is_plain || activation != Activation::none) return {(*this)(x), {}};
   const auto scope = enter();
   if (amp::current_recipe() != nullptr) return {forward(x), {}};
   return linear_with_swiglu(x, computed_weight(), bias);
@@ -156,15 +190,18 @@ LoraAdapter& Linear::add_adapter(const std::string& name, const LoraConfig& conf
     const LoraConfig& given = other.second->config();
     return given.begin < config.begin + config.rows && config.begin < given.begin + given.rows;
   };
-  if (config.in != weight.size(1) || config.begin < 0 ||
-      config.begin + config.rows > weight.size(0) ||
+  const Shape shape = weight_shape();
+  if (config.in != shape[1] || config.begin < 0 || config.begin + config.rows > shape[0] ||
       std::any_of(adapters_.begin(), adapters_.end(), overlaps)) {
-    fail("Linear", {.argument = "adapter " + name,
-                    .expected = "channels of " + describe(weight) + " without an adapter",
-                    .found = std::to_string(config.rows) + " from " + std::to_string(config.begin) +
-                             " on of " + std::to_string(config.in) + " inputs"});
+    fail("Linear",
+         {.argument = "adapter " + name,
+          .expected = "channels of " + (weight.defined() ? describe(weight) : to_string(shape)) +
+                      " without an adapter",
+          .found = std::to_string(config.rows) + " from " + std::to_string(config.begin) +
+                   " on of " + std::to_string(config.in) + " inputs"});
   }
-  auto adapter = std::make_unique<LoraAdapter>(config, weight.device());
+  auto adapter =
+      std::make_unique<LoraAdapter>(config, weight.defined() ? weight.device() : device_);
   LoraAdapter& added = *adapter;
   add_child("lora." + name, added);
   const auto after = std::find_if(adapters_.begin(), adapters_.end(), [&](const auto& other) {
@@ -181,7 +218,9 @@ LoraAdapter* Linear::find_adapter(const std::string& name) const {
   return nullptr;
 }
 
-void Linear::before_save() { scales_->before_save(weight); }
+void Linear::before_save() {
+  if (weight.defined()) scales_->before_save(weight);
+}
 
 void Linear::before_load(const StateDict& state, const std::string& prefix) {
   bool found = false;

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "binade/base/restore.h"
 #include "binade/nn/lora.h"
 #include "binade/nn/module.h"
 #include "binade/ops/matmul/linear.h"
+#include "binade/ops/quantized/block_linear.h"
 #include "binade/ops/quantized/round_weight.h"
 
 namespace binade {
@@ -21,6 +23,17 @@ struct Recipe;
 namespace binade::nn {
 
 class RoundedWeight;
+
+// For its lifetime, linear layers made on this thread have no weight: it comes in blocks
+// (Linear::set_block_weight), or is set later. Other parameters get the values that they would have
+// otherwise.
+class [[nodiscard]] WithoutWeights {
+ public:
+  WithoutWeights();
+
+ private:
+  Restore<bool> scope_;
+};
 
 struct LinearConfig {
   int64_t in = 0;
@@ -56,6 +69,15 @@ class Linear : public Layer {
   // The format, or null.
   const formats::WeightFormat* weight_format() const;
 
+  // QLoRA: the layer computes with the values of these blocks, which nobody trains
+  // (block_linear()); `weight` is undefined, and so no parameter. No recipe and no weight format go
+  // beside it.
+  void set_block_weight(std::shared_ptr<const BlockWeight> blocks);
+  // The blocks, or null.
+  const BlockWeight* block_weight() const { return blocks_.get(); }
+  // [out, in], also of a layer without a weight.
+  Shape weight_shape() const { return weight.defined() ? weight.shape() : shape_; }
+
   // (*this)(x), and swiglu of it if one kernel computes both; see linear_with_swiglu.
   std::pair<Tensor, Tensor> with_swiglu(const Tensor& x);
 
@@ -86,9 +108,12 @@ class Linear : public Layer {
   // The weight with the adapters' updates, in f32.
   Tensor merged_weight() const;
 
+  Shape shape_;  // of the weight
+  Device device_;
   bool feeds_swiglu_;
   std::shared_ptr<amp::LayerScales> scales_;
-  std::shared_ptr<RoundedWeight> rounded_;  // null: computes with the weight itself
+  std::shared_ptr<const BlockWeight> blocks_;  // null: the weight is a parameter
+  std::shared_ptr<RoundedWeight> rounded_;     // null: computes with the weight itself
   std::vector<std::pair<std::string, std::unique_ptr<LoraAdapter>>> adapters_;  // by channel
 };
 

@@ -68,7 +68,8 @@ void write_files(const Snapshot& snapshot, const io::Path& folder) {
   if (snapshot.adapter.empty()) {
     io::save_safetensors(folder / "model.safetensors", snapshot.weights);
   } else {
-    io::save_safetensors(folder / "adapter_model.safetensors", snapshot.weights);
+    io::save_safetensors(folder / "adapter_model.safetensors", snapshot.weights,
+                         snapshot.adapter_facts);
     write_text(folder / "adapter_config.json", snapshot.adapter);
   }
   io::write_config(folder / "config.json", snapshot.model,
@@ -123,6 +124,8 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
     const fs::path base = io::model_folder(config.model.init_from, checkpoint_op);
     snapshot.adapter =
         io::adapter_config_json(trainer.model(), {lora, fs::absolute(base).string()});
+    if (config.lora.base.format != nullptr)
+      snapshot.adapter_facts[io::base_format_key] = std::string(config.lora.base.format->name);
   } else {
     snapshot.weights = io::to_huggingface(trainer.model());
   }

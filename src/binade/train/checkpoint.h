@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "binade/io/model_folder.h"
+#include "binade/io/safetensors.h"
 #include "binade/train/hash/chain.h"
 #include "binade/train/run/origin.h"
 #include "binade/train/trainer.h"
@@ -27,9 +28,10 @@ struct Snapshot {
   nn::LanguageModelConfig model;
   StateDict weights;         // under Hugging Face's names; of a run with adapters, only theirs
   std::string adapter = {};  // adapter_config.json of a run with adapters
-  StateDict state;           // Trainer::state_dict(); empty: a model alone
-  std::string config;        // TOML
-  std::string tokenizer;     // the bytes of its file; empty: bytes
+  io::Metadata adapter_facts = {};  // beside its tensors
+  StateDict state;                  // Trainer::state_dict(); empty: a model alone
+  std::string config;               // TOML
+  std::string tokenizer;            // the bytes of its file; empty: bytes
   io::CompanionFiles companions = {};
   Origin origin = {};
   StateHash hash = {};    // of the trainer

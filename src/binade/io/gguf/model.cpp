@@ -8,6 +8,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/io/base_parts.h"
 #include "binade/io/gguf/architecture.h"
 #include "binade/io/gguf/keys.h"
 #include "binade/ops/create/copy.h"
@@ -76,7 +77,12 @@ void load_weights(nn::LanguageModel& model, const File& file, Positions position
   const auto parts = named_parts(architecture_of(file), model.config(), parameters);
   check_parts(parts, parameters, file, positions);
   const NoGrad no_grad;
+  const BaseParts base(model);
   for (const NamedPart& part : parts) {
+    if (base.hold(part.part)) {
+      base.load(part, file);
+      continue;
+    }
     Tensor source = file.load(*file.find(part.name));
     const Shape shape = file_shape(parameters, part);
     if (source.size(0) > shape[0]) source = slice(source, 0, 0, shape[0]);

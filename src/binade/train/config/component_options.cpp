@@ -9,8 +9,10 @@
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/data/chat/examples.h"
+#include "binade/io/base_weights.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
+#include "binade/io/model_folder.h"
 #include "binade/optim/catalog.h"
 #include "binade/optim/muon.h"
 #include "binade/train/config/precision_plan.h"
@@ -136,8 +138,26 @@ io::WeightFormatOptions weight_format_options(const Config& config) {
           .exclude = config.qat.exclude};
 }
 
-std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement) {
+namespace {
+
+std::unique_ptr<nn::LanguageModel> model_in_blocks(const Config& config, nn::Placement placement) {
+  const nn::WithoutWeights without;
   auto model = std::make_unique<nn::LanguageModel>(model_config(config), placement);
+  if (config.lora.base.format != nullptr) {
+    io::set_base_format(*model, *config.lora.base.format, placement);
+  } else {
+    io::set_base_format(
+        *model, io::gguf::File(io::model_folder(config.model.init_from, "--init-from")), placement);
+  }
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement) {
+  auto model = config.lora.base.in_blocks()
+                   ? model_in_blocks(config, placement)
+                   : std::make_unique<nn::LanguageModel>(model_config(config), placement);
   if (config.lora.rank > 0)
     io::add_adapters(*model, {.rank = config.lora.rank,
                               .alpha = config.lora.alpha,

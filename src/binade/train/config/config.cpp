@@ -181,6 +181,7 @@ Config saved_values(std::string_view toml, const std::string& name) {
   Config config;
   config.precision.overrides = given.overrides;
   apply_earlier(given, config);
+  config.lora.base.kind = BaseFormat::Kind::none;  // of versions without the key
   for (const Setting& setting : given.settings) apply(setting, config);
   return config;
 }

@@ -78,11 +78,24 @@ struct TrainSettings {
   bool operator==(const TrainSettings&) const = default;
 };
 
+// What the frozen weights of the blocks' linear layers are in memory: values of the type that
+// `params` says, a GGUF file's own blocks, or blocks of a format.
+struct BaseFormat {
+  enum class Kind : uint8_t { automatic, none, file, blocks };
+
+  Kind kind = Kind::automatic;
+  const binade::formats::BlockFormat* format = nullptr;  // of blocks
+
+  bool in_blocks() const { return kind == Kind::file || kind == Kind::blocks; }
+  bool operator==(const BaseFormat&) const = default;
+};
+
 struct LoraSettings {
   int64_t rank = 0;  // 0: all weights are trained
   double alpha = 16, dropout = 0;
   std::vector<std::string> targets = {"all-linear"};
   std::string adapter;
+  BaseFormat base = BaseFormat();
 
   bool operator==(const LoraSettings&) const = default;
 };

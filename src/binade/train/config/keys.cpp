@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "binade/formats/weights/base_format.h"
+
 namespace binade::train {
 namespace {
 
@@ -85,6 +87,28 @@ constexpr Spelled weight_format = {
         },
     .expected = "none, q4_0, q8_0, mxfp4, int4-g128, nvfp4, fp8-block, q4_k or q6_k",
     .placeholder = "FORMAT"};
+
+constexpr Named<BaseFormat::Kind> base_kinds[] = {{"auto", BaseFormat::Kind::automatic},
+                                                  {"none", BaseFormat::Kind::none},
+                                                  {"file", BaseFormat::Kind::file}};
+
+constexpr Spelled base_format = {.get = [](const Config& config) -> std::string {
+                                   const BaseFormat& base = config.lora.base;
+                                   if (base.format != nullptr)
+                                     return std::string(base.format->name);
+                                   return std::string(name_in(base_kinds, base.kind));
+                                 },
+                                 .set =
+                                     [](Config& config, std::string_view text) {
+                                       BaseFormat& base = config.lora.base;
+                                       const auto kind = find_named(base_kinds, text);
+                                       const auto* format =
+                                           kind ? nullptr : binade::formats::find_base_format(text);
+                                       base = {kind.value_or(BaseFormat::Kind::blocks), format};
+                                       return kind || format != nullptr;
+                                     },
+                                 .expected = "auto, none, file, q4_0, q4_k, q8_0, nf4 or fp8-block",
+                                 .placeholder = "FORMAT"};
 
 constexpr Key all_keys[] = {
     {"data", "data", Text{at<&DataSettings::source>},
@@ -212,6 +236,10 @@ constexpr Key all_keys[] = {
     {"lora", "adapter", Text{at<&LoraSettings::adapter>},
      "Start from the adapter in this folder (PEFT's files), which sets rank, alpha, targets and "
      "init_from's default"},
+    {"lora", "base", base_format,
+     "Keep the frozen linear layers in few bits in memory (QLoRA): q4_0, q4_k, q8_0, nf4, "
+     "fp8-block; file: the blocks of the GGUF file of --init-from as they are; none; auto: file "
+     "for a GGUF file"},
     {"qat", "format", weight_format,
      "Quantization-aware training: blocks' linear layers compute with the values that a file in "
      "this format will hold. q4_0, q8_0, mxfp4, q4_k, q6_k: llama.cpp; int4-g128, nvfp4, "

@@ -8,6 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/data/mixture.h"
 #include "binade/data/tokenizer.h"
+#include "binade/io/gguf/file.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
@@ -136,10 +137,20 @@ void check_dist(const Config& c) {
 void check_lora(const Config& c) {
   if (c.lora.rank == 0) {
     require(c.lora.adapter.empty(), "[lora] adapter", "a rank above 0 beside it", "rank 0");
+    require(!c.lora.base.in_blocks(), "[lora] base",
+            "--lora-rank beside it: weights in few bits are not trained, adapters over them are",
+            "no adapters", "--lora-rank 16; to train the weights for a format, use --qat");
     return;
   }
   require(!c.model.init_from.empty(), "[lora] rank", "--init-from with the model to adapt", "none");
   require(!c.lora.targets.empty(), "[lora] targets", "at least one linear layer", "none");
+  require(c.lora.base.kind != BaseFormat::Kind::file || io::gguf::is_gguf(c.model.init_from),
+          "[lora] base", "a format, or --init-from with a GGUF file, whose blocks are kept",
+          "'file'", "--lora-base nf4, q4_k or q8_0");
+  require(
+      !c.lora.base.in_blocks() || c.precision.matmul != Precision::quantized, "[lora] base",
+      "precision bf16, fp16, tf32 or fp32 beside it", "'fp8'",
+      "a recipe quantizes the weights by rules of its own; --lora-base none keeps them in bf16");
   require(c.train.freeze.empty(), "[train] freeze",
           "no patterns beside [lora], which freezes all weights",
           fmt::format("{}", c.train.freeze.size()));
@@ -153,12 +164,23 @@ void check_qat(const Config& c) {
   require(c.precision.params == ParameterStorage::autocast, "[qat] format",
           "params 'autocast' beside it: f32 weights, which the file is made from",
           fmt::format("'{}'", name(c.precision.params)));
+  require(!c.lora.base.in_blocks(), "[qat] format",
+          "--lora-base none beside it: what is rounded is the weight merged with its adapter",
+          "a base in few bits");
   require(c.lora.rank == 0 || c.lora.dropout == 0, "[lora] dropout",
           "0 beside [qat]: what is rounded is the weight merged with its adapter",
           fmt::format("{}", c.lora.dropout));
   require(!c.qat.head || !model_config(c).tied_head, "[qat] head",
           "a model whose head has a weight of its own", "one that shares the token embedding's",
           "--tied-head false makes one");
+}
+
+// A GGUF file's blocks are kept, unless the settings need values in their place.
+void choose_base(Config& c) {
+  if (c.lora.base.kind != BaseFormat::Kind::automatic) return;
+  const bool keeps = c.lora.rank > 0 && io::gguf::is_gguf(c.model.init_from) &&
+                     c.qat.format == nullptr && c.precision.matmul != Precision::quantized;
+  c.lora.base.kind = keeps ? BaseFormat::Kind::file : BaseFormat::Kind::none;
 }
 
 }  // namespace
@@ -263,6 +285,7 @@ void complete(Config& config, bool vocab_given) {
                               ? round_up(config.model.width * 8 / 3, 64)
                               : 4 * config.model.width;
   config.train.device = device_of(config);
+  choose_base(config);
   check_model(config);
   if (config.train.epochs > 0) config.train.steps = steps_of_epochs(config);
   if (config.train.warmup < 0) config.train.warmup = default_warmup(config.train.steps);

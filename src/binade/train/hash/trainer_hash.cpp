@@ -53,6 +53,13 @@ StateHash Trainer::hash() {
     for (const auto& [name, parameter] : model_->named_parameters()) {
       if (!parameter.requires_grad()) weights.add(name, parameter);
     }
+    for (const auto& [path, module] : model_->named_modules()) {
+      const auto* linear = dynamic_cast<const nn::Linear*>(module);
+      if (linear == nullptr || linear->block_weight() == nullptr) continue;
+      const std::vector<BlockPart>& parts = linear->block_weight()->parts;
+      for (size_t i = 0; i < parts.size(); ++i)
+        weights.add(path + ".blocks." + std::to_string(i), parts[i].blocks);
+    }
     for (const auto& [name, tensor] : model_->named_buffers())
       scales.add(name, model_state.at(name));
     for (const auto& [name, value] : scaler_.state()) scales.add("scaler." + name, value);
