@@ -14,10 +14,14 @@ namespace {
 
 constexpr int64_t nf4_elements = 64, fp8_elements = 128, scale_bytes = sizeof(float);
 
+// The levels below the value's, by halves of those that are left.
 uint8_t nf4_code(float value) {
-  uint8_t code = 0;
-  while (code < 15 && value > (nf4_levels[code] + nf4_levels[code + 1]) / 2) ++code;
-  return code;
+  int code = 0;
+  for (int step = 8; step > 0; step /= 2) {
+    const int next = code + step;
+    if (value > (nf4_levels[next - 1] + nf4_levels[next]) / 2) code = next;
+  }
+  return static_cast<uint8_t>(code);
 }
 
 bool quantize_nf4(const float* values, uint8_t* block) {
