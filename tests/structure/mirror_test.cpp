@@ -148,7 +148,6 @@ constexpr Covered covered[] = {
     {"optim/slot", "optim/parts"},
     {"optim/step_counts", "optim/optimizer"},
     {"train/config/earlier_activations", "train/config/config"},
-    {"train/config/aliases", "train/config/config"},
     {"train/config/numbers", "train/config/config"},
     {"train/config/key_texts", "train/config/config"},
     {"train/config/keys", "train/config/config"},

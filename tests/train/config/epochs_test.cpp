@@ -14,12 +14,11 @@ namespace {
 
 using binade::testing::TemporaryFolder;
 using ::testing::HasSubstr;
-using Options = Sources::Options;
 
-Config with(const std::string& data, Options more) {
-  Options options = {{"data", data},  {"device", "cpu"},   {"context", "16"},
-                     {"batch", "3"},  {"accumulate", "2"}, {"validation", "0.2"},
-                     {"layers", "1"}, {"width", "32"}};
+Config with(const std::string& data, Sources::Options more) {
+  Sources::Options options = {{"data", data},  {"device", "cpu"},   {"context", "16"},
+                              {"batch", "3"},  {"accumulate", "2"}, {"validation", "0.2"},
+                              {"layers", "1"}, {"width", "32"}};
   options.insert(options.end(), more.begin(), more.end());
   return resolve({{}, options});
 }
