@@ -75,6 +75,7 @@ class Linear : public Layer {
   void set_block_weight(std::shared_ptr<const BlockWeight> blocks);
   // The blocks, or null.
   const BlockWeight* block_weight() const { return blocks_.get(); }
+  int64_t block_weight_count() const override { return blocks_ == nullptr ? 0 : shape_.numel(); }
   // [out, in], also of a layer without a weight.
   Shape weight_shape() const { return weight.defined() ? weight.shape() : shape_; }
 

@@ -9,7 +9,6 @@
 #include "binade/amp/recipe/layer_scales.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/text.h"
-#include "binade/nn/linear.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/unary.h"
 
@@ -101,11 +100,8 @@ std::vector<Module*> Module::modules() {
 int64_t Module::parameter_count() const {
   int64_t count = 0;
   for (const Tensor& parameter : parameters()) count += parameter.numel();
-  visit(*this, "", [&](const std::string&, const Module& module) {
-    const auto* linear = dynamic_cast<const Linear*>(&module);
-    if (linear != nullptr && linear->block_weight() != nullptr)
-      count += linear->weight_shape().numel();
-  });
+  visit(*this, "",
+        [&](const std::string&, const Module& module) { count += module.block_weight_count(); });
   return count;
 }
 

@@ -75,6 +75,7 @@ class Module {
   // The modules that this one refers to, and these with all below them, itself first.
   std::vector<Module*> children() const;
   std::vector<Module*> modules();
+  // Elements of parameters, and of weights in blocks, which are none (block_weight_count()).
   int64_t parameter_count() const;
 
   void train(bool training = true);
@@ -99,6 +100,9 @@ class Module {
   // The scales that a linear layer keeps for its recipe; null for other modules. For the library's
   // own use.
   virtual amp::LayerScales* layer_scales() { return nullptr; }
+  // The elements of a weight that this module itself, without its children, holds in blocks of few
+  // bits.
+  virtual int64_t block_weight_count() const { return 0; }
 
   const std::string& name() const { return name_; }
   // LibTorch's registration: the module keeps what it is given and returns it, for a member that is

@@ -48,7 +48,7 @@ std::map<std::string, NamedPart> parts_by_source(const Architecture& architectur
 
 SavedAdapter save_adapter(const std::filesystem::path& folder, const Path& path,
                           const TensorType& type) {
-  const nn::LanguageModel model(read_config(config_file(folder)), {Device::meta(), DType::f32});
+  const nn::LanguageModel model(io::read_config(config_file(folder)), {Device::meta(), DType::f32});
   check_exportable(model.config());
   const Architecture& architecture = architecture_of(model.config());
   const double alpha = read_adapter_config(folder).lora.alpha;

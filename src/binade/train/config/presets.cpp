@@ -129,7 +129,7 @@ void check_precision(const Config& c) {
           fmt::format("{}", c.precision.recipe.skip_first + c.precision.recipe.skip_last));
 }
 
-void check_dist(const Config& c) {
+void check_ranks(const Config& c) {
   require(c.ranks.order == ranks::ReduceOrder::fixed || c.ranks.reduce_dtype == DType::f32,
           "[ranks] order", "'fixed' with a 16-bit reduce_dtype", "'any'");
 }
@@ -298,7 +298,7 @@ void complete(Config& config, bool vocab_given) {
   check_precision(config);
   check_lora(config);
   check_qat(config);
-  check_dist(config);
+  check_ranks(config);
 }
 
 }  // namespace binade::train
