@@ -43,6 +43,7 @@ constexpr Covered covered[] = {
     {"io/base_weights", "train/block_base"},
     {"train/run/introduction", "train/run/loop"},
     {"train/run/live_report", "train/report/report"},
+    {"train/run/newest_numbers", "train/run/prometheus"},
     {"train/run/restore_files", "cli/damaged_run"},
     {"train/run/resume_check", "cli/interrupted_run"},
     {"train/run/resume_settings", "cli/damaged_run"},

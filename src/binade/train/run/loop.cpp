@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "binade/amp/diverged_error.h"
-#include "binade/amp/recipe/text.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
@@ -30,8 +29,8 @@
 #include "binade/train/run/follow.h"
 #include "binade/train/run/introduction.h"
 #include "binade/train/run/live_report.h"
+#include "binade/train/run/newest_numbers.h"
 #include "binade/train/run/output.h"
-#include "binade/train/run/prometheus.h"
 #include "binade/train/run/restore_files.h"
 #include "binade/train/run/resume_check.h"
 #include "binade/train/run/samples.h"
@@ -164,41 +163,14 @@ class Loop {
   }
 
   void open_metrics_file() {
-    newest_.step = trainer_.steps();
-    newest_.tokens = tokens_;
-    newest_.seconds = seconds_;
-    if (folder_.resumed()) {
-      visit_metrics(
-          folder_.path() / "metrics.jsonl",
-          [this](const Record& record, std::string_view) { newest_ = record; },
-          [](const std::string&, std::string_view) {});
-      std::error_code error;
-      const auto time = fs::last_write_time(folder_.resumed()->path / "manifest.json", error);
-      if (!error) checkpoint_time_ = seconds_since_1970(fs::file_time_type::clock::to_sys(time));
-    }
-    metrics_file_.emplace(config_.run.metrics_file, prometheus_numbers());
-  }
-
-  PrometheusNumbers prometheus_numbers() {
-    PrometheusNumbers numbers{.record = newest_,
-                              .validation_loss = log_->losses().last,
-                              .skipped = log_->skipped(),
-                              .steps = config_.train.steps,
-                              .full_speed = full_speed_,
-                              .memory = memory::statistics(trainer_.device()),
-                              .checkpoint_time = checkpoint_time_,
-                              .precision = std::string(name(config_.precision.matmul))};
-    if (epoch_steps_ > 0) numbers.epoch = static_cast<double>(newest_.step) / epoch_steps_;
-    if (config_.precision.matmul == Precision::quantized)
-      numbers.recipe = amp::to_text(config_.precision.recipe);
-    if (observer_ != nullptr) numbers.shares = observer_->quantization_shares(trainer_);
-    return numbers;
-  }
-
-  // `now`: not only once in a while.
-  void update_metrics_file(bool now) {
-    const std::string warning = metrics_file_->update([this] { return prometheus_numbers(); }, now);
-    if (!warning.empty()) warn(warning);
+    newest_.emplace(NewestNumbers::Run{.config = config_,
+                                       .trainer = trainer_,
+                                       .log = *log_,
+                                       .observer = observer_,
+                                       .epoch_steps = epoch_steps_,
+                                       .full_speed = full_speed_},
+                    folder_,
+                    Record{.step = trainer_.steps(), .seconds = seconds_, .tokens = tokens_});
   }
 
   void start_watch() {
@@ -364,11 +336,6 @@ class Loop {
     return config_.run.patience > 0 && losses.validations_since_best >= config_.run.patience;
   }
 
-  template <class Time>
-  static double seconds_since_1970(Time time) {
-    return std::chrono::duration<double>(time.time_since_epoch()).count();
-  }
-
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -510,8 +477,7 @@ class Loop {
     } catch (const Error&) {
       return std::current_exception();
     }
-    newest_ = record;
-    update_metrics_file(record.validation_loss.has_value());
+    if (const std::string warning = newest_->add(record); !warning.empty()) warn(warning);
     output_.set_ranks(trainer_.ranks().size(), trainer_.waiting());
     output_.show([&](Progress& progress) { progress.step(record); });
     return {};
@@ -602,8 +568,7 @@ class Loop {
     if (written->filename() == best_folder().filename())
       return note("best so far: " + written->string());
     checkpoint_ = *written;
-    checkpoint_time_ = seconds_since_1970(std::chrono::system_clock::now());
-    update_metrics_file(true);
+    if (const std::string warning = newest_->note_checkpoint(); !warning.empty()) warn(warning);
     const std::vector<Checkpoint> all = list_checkpoints(folder_.checkpoints());
     folder_.note_checkpoint(all.empty() ? -1 : all.back().step);
     note("checkpoint: " + checkpoint_.string());
@@ -700,9 +665,7 @@ class Loop {
   bool interrupted_ = false, stopped_early_ = false;
   bool save_requested_ = false;
   bool has_trained_ = false;  // in this process
-  std::optional<PrometheusFile> metrics_file_;
-  Record newest_;                          // of the log
-  std::optional<double> checkpoint_time_;  // seconds since 1970
+  std::optional<NewestNumbers> newest_;
   // Steps of one pass over the data; 0: there is no such thing.
   double epoch_steps_ = steps_per_epoch(config_, split_.train);
 };
