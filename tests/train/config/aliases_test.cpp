@@ -9,6 +9,7 @@ namespace binade::train {
 namespace {
 
 using ::testing::Contains;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(Aliases, KnowWhatWasMeant) {
@@ -34,7 +35,7 @@ TEST(Aliases, AcceptOnlyThoseThatTakeTheSameValues) {
 TEST(Aliases, AreListedByOwnName) {
   EXPECT_THAT(other_names("steps"), Contains("max_steps"));
   EXPECT_THAT(other_names("steps"), Not(Contains("epochs")));
-  EXPECT_THAT(other_names("precision"), testing::IsEmpty());
+  EXPECT_THAT(other_names("precision"), IsEmpty());
 }
 
 // An alias that is a key itself would hide that key.
