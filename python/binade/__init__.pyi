@@ -2,7 +2,7 @@
 
 from . import (
     amp as amp, autograd as autograd, cuda as cuda, data as data, formats as formats, lab as lab,
-    nn as nn, optim as optim, quantization as quantization, saving as saving, training as training)
+    nn as nn, optim as optim, parquet as parquet, quantization as quantization, saving as saving, training as training)
 from ._counting import (
     bucketize as bucketize, searchsorted as searchsorted, unique as unique,
     unique_consecutive as unique_consecutive)
@@ -26,6 +26,8 @@ from ._functions import (
     swapaxes as swapaxes, take_along_dim as take_along_dim, where as where)
 from .autograd import (
     enable_grad as enable_grad, no_grad as no_grad, set_grad_enabled as set_grad_enabled)
+from .parquet import (
+    tokenize_parquet as tokenize_parquet)
 from .quantization import (
     Quantization as Quantization, quantize as quantize)
 from .saving import (

@@ -96,7 +96,7 @@ TEST_F(GgufCommands, WhatIsRefused) {
   EXPECT_THAT(refused(path("folder") + " --type q8_0"),
               HasSubstr("--type: expected --format gguf"));
   EXPECT_THAT(refused(path("m.gguf") + " --dtype f32"), HasSubstr("--dtype: expected --type"));
-  EXPECT_THAT(refused(path("m.gguf") + " --adapter"), HasSubstr("PEFT"));
+  EXPECT_THAT(refused(path("m.gguf") + " --adapter"), HasSubstr("a folder with adapter_config.json"));
   EXPECT_THAT(refused(path("m.bin") + " --format gguf"), HasSubstr("the extension .gguf"));
   EXPECT_THAT(refused(path("m.gguf") + " --type q5_k"), HasSubstr("q5_k"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "m.gguf"));

@@ -97,8 +97,10 @@ void Channel::write() {
 ssize_t Channel::receive_some(std::span<std::byte> into) {
   const ssize_t received = ::recv(socket_.handle(), into.data(), into.size(), MSG_DONTWAIT);
   if (received > 0) return received;
-  if (received == 0) end("its process has ended");
-  if (received < 0 && !must_wait()) end(std::strerror(errno));
+  if (received < 0 && must_wait()) return 0;
+  // A process that ends with messages unread resets the connection.
+  const bool has_ended = received == 0 || errno == ECONNRESET;
+  end(has_ended ? "its process has ended" : std::strerror(errno));
   return 0;
 }
 

@@ -80,6 +80,7 @@ void apply_earlier(const Given& given, Config& config) {
 Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
   Config config;
+  config.lora.base.kind = BaseFormat::Kind::automatic;
   config.precision.overrides = given.overrides;
   // The preset and the model to start from come first, so that any explicit key overrides them.
   for (const Setting& setting : settings) {
@@ -181,7 +182,6 @@ Config saved_values(std::string_view toml, const std::string& name) {
   Config config;
   config.precision.overrides = given.overrides;
   apply_earlier(given, config);
-  config.lora.base.kind = BaseFormat::Kind::none;  // of versions without the key
   for (const Setting& setting : given.settings) apply(setting, config);
   return config;
 }

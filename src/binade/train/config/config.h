@@ -81,9 +81,10 @@ struct TrainSettings {
 // What the frozen weights of the blocks' linear layers are in memory: values of the type that
 // `params` says, a GGUF file's own blocks, or blocks of a format.
 struct BaseFormat {
+  // automatic: chosen when settings are resolved, which is what they are without the key.
   enum class Kind : uint8_t { automatic, none, file, blocks };
 
-  Kind kind = Kind::automatic;
+  Kind kind = Kind::none;
   const binade::formats::BlockFormat* format = nullptr;  // of blocks
 
   bool in_blocks() const { return kind == Kind::file || kind == Kind::blocks; }
