@@ -120,7 +120,7 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
   // CLI11's help leaves out options without a group.
   auto rare = std::make_shared<std::vector<std::pair<CLI::Option*, std::string>>>();
   for (const train::Key& key : train::keys()) {
-    CLI::Option* option = add_key(command, key, {}, arguments.options);
+    CLI::Option* option = add_key(command, key, train::unresolved(), arguments.options);
     if (train::is_common(key)) continue;
     rare->emplace_back(option, option->get_group());
     option->group("");

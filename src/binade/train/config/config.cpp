@@ -79,8 +79,7 @@ void apply_earlier(const Given& given, Config& config) {
 
 Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
-  Config config;
-  config.lora.base.kind = BaseFormat::Kind::automatic;
+  Config config = unresolved();
   config.precision.overrides = given.overrides;
   // The preset and the model to start from come first, so that any explicit key overrides them.
   for (const Setting& setting : settings) {
@@ -147,6 +146,12 @@ void follow_renamed_folder(const io::Path& file, Given& given) {
 }
 
 }  // namespace
+
+Config unresolved() {
+  Config config;
+  config.lora.base.kind = BaseFormat::Kind::automatic;
+  return config;
+}
 
 Config resolve(const Sources& sources) { return resolve_cured(sources, {}); }
 

@@ -160,6 +160,9 @@ struct Sources {
   Options defaults = {};
 };
 
+// What resolve() begins with: defaults, some of which say that the value is still to be chosen.
+Config unresolved();
+
 // The complete configuration, checked: fails naming key, expected and found. Values that stand for
 // a default (warmup -1, kv_heads 0, hidden 0, device auto) are replaced by that default.
 Config resolve(const Sources& sources);
