@@ -136,6 +136,43 @@ TEST_P(LaunchMpi, StartsAgainAfterTheDeathOfMpirun) {
 }
 
 // A rank that is killed before there is a checkpoint says nothing about the run's settings.
+// As Open MPI's may, which locks itself up now and then.
+TEST(LaunchMpirun, IsEndedIfItStaysWithoutRanks) {
+  if (const std::string missing = missing_for_mpirun(); !missing.empty()) GTEST_SKIP() << missing;
+  const testing::TemporaryFolder folder;
+  const fs::path mpirun = folder.put(
+      "mpirun",
+      "#!/bin/sh\nwhile [ \"${1#/}\" = \"$1\" ]; do shift; done\n\"$@\"\nexec sleep 1000\n");
+  fs::permissions(mpirun, fs::perms::owner_all);
+  LaunchedRun run({"/usr/bin/env",
+                   "PATH=" + folder.path().string() + ":/usr/bin:/bin",
+                   BINADE_EXECUTABLE,
+                   "launch",
+                   "-n",
+                   "2",
+                   "train",
+                   "--device",
+                   "cpu",
+                   "--layers",
+                   "1",
+                   "--width",
+                   "16",
+                   "--heads",
+                   "2",
+                   "--context",
+                   "8",
+                   "--steps",
+                   "60",
+                   "--eval-batches",
+                   "1",
+                   "--sample",
+                   "0",
+                   "--out",
+                   (folder / "run").string()});
+  EXPECT_EQ(run.wait(), 0) << run.output();
+  EXPECT_TRUE(fs::exists(folder / "run/summary.json")) << run.output();
+}
+
 TEST_P(LaunchMpi, StartsAgainAfterAKillInTheStartUp) {
   LaunchedRun run(launch(options()));
   ::kill(run.ranks(2).back(), SIGKILL);

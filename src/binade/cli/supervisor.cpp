@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <fstream>
 
 #include "binade/base/error.h"
+#include "binade/base/process.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/launched.h"
 
@@ -163,16 +165,33 @@ void Supervisor::start(FunctionRef<int()> work, int exit_code_file) {
 }
 
 int Supervisor::wait() {
+  had_ranks_ = false;
+  constexpr timespec moment{.tv_sec = 0, .tv_nsec = 50'000'000}, second{.tv_sec = 1, .tv_nsec = 0};
   for (int status = 0;;) {
-    const int signal = ::sigwaitinfo(&handled_, nullptr);
-    if (signal < 0) continue;  // interrupted
-    if (signal != SIGCHLD) {
+    const int signal = ::sigtimedwait(&handled_, nullptr, had_ranks_ ? &second : &moment);
+    if (signal < 0) {
+      if (errno == EAGAIN) end_idle_launcher();
+    } else if (signal != SIGCHLD) {
       handle(signal);
     } else if (::waitpid(child_, &status, WNOHANG) == child_) {
       child_ = 0;
       end_children();
       return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }
+  }
+}
+
+// Open MPI's launcher may lock itself up when it ends after its ranks (PMIx_server_finalize, seen
+// in 4.1.4 after a rank was killed). It has nothing left to do then.
+void Supervisor::end_idle_launcher() {
+  constexpr std::chrono::seconds patience{10};
+  const std::vector<pid_t> ranks = ranks_of(child_);
+  const auto now = std::chrono::steady_clock::now();
+  if (!std::all_of(ranks.begin(), ranks.end(), process::has_ended)) {
+    had_ranks_ = true;
+    last_with_ranks_ = now;
+  } else if (had_ranks_ && now - last_with_ranks_ >= patience) {
+    ::kill(child_, SIGKILL);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -32,10 +33,13 @@ class Supervisor {
  private:
   void start(FunctionRef<int()> work, int exit_code_file);
   int wait();
+  void end_idle_launcher();
   void handle(int signal);
 
   sigset_t handled_ = {}, previous_ = {};
   pid_t child_ = 0;
+  bool had_ranks_ = false;
+  std::chrono::steady_clock::time_point last_with_ranks_;
   int stopped_by_ = 0;
 };
 
