@@ -79,7 +79,7 @@ until ls run/checkpoints/step-* > /dev/null 2>&1; do kill -0 $all || exit 9; sle
 kill -9 $(cat pid1)
 wait $all)");
   EXPECT_EQ(outcome.status, 137) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("binade: rank 0: lost rank 1 in step "));
+  EXPECT_THAT(outcome.err, HasSubstr("binade: rank 0: lost rank 1 in "));
   EXPECT_THAT(outcome.err, HasSubstr("its process has ended"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("binade: rank 2:")));
 }

@@ -15,7 +15,7 @@ void end_with_launcher();
 // Whether this process is a rank of `binade launch`.
 bool is_launched();
 
-// Hands the exit code of an interrupted run to the launcher. Returns false if there is none, or if
+// Hands the exit code of a run that was not cut short to the launcher. Returns false if there is none, or if
 // it cannot be told: the process then ends with that code itself.
 bool tell_launcher(int exit_code);
 

@@ -22,6 +22,7 @@
 #include "binade/cli/help_formatter.h"
 #include "binade/cli/launched.h"
 #include "binade/io/file.h"
+#include "binade/ranks/environment.h"
 #include "binade/train/audit/step_audit.h"
 
 namespace {
@@ -127,6 +128,9 @@ int run(int argc, char** argv) {
   // A failed write to stdout (a full disk, for example) is an error too.
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
     return report(status == 0 ? 1 : status, "cannot write the output");
+  // mpirun may not live to say so.
+  if (status == 0 && binade::cli::is_launched() && binade::ranks::environment().rank == 0)
+    binade::cli::tell_launcher(0);
   return status;
 }
 
