@@ -109,13 +109,15 @@ int run(int argc, char** argv) {
   binade::cli::add_man(app);
   binade::cli::add_help(app);
   int status = 0;
+  bool is_told = false;
   try {
     parse(app, argc, argv);
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::RuntimeError& error) {
     status = error.get_exit_code();  // an interrupted or failed run; the command has said why
-    if (binade::cli::tell_launcher(status)) status = 0;  // mpirun calls any other a failure
+    is_told = binade::cli::tell_launcher(status);
+    if (is_told) status = 0;  // mpirun calls any other a failure
   } catch (const CLI::ParseError& error) {
     return report(binade::cli::bad_input, in_own_style(error, app));
   } catch (const binade::amp::DivergedError& error) {
@@ -129,8 +131,8 @@ int run(int argc, char** argv) {
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
     return report(status == 0 ? 1 : status, "cannot write the output");
   // mpirun may not live to say so.
-  if (status == 0 && binade::cli::is_launched() && binade::ranks::environment().rank == 0)
-    binade::cli::tell_launcher(0);
+  const bool is_success = status == 0 && !is_told && binade::cli::is_launched();
+  if (is_success && binade::ranks::environment().rank == 0) binade::cli::tell_launcher(0);
   return status;
 }
 
