@@ -86,6 +86,23 @@ TEST_F(GgufCommands, MasterWeightsAreExported) {
   EXPECT_NEAR(exact, rounded, 1e-3 * rounded);
 }
 
+// QLoRA as one types it: over the file's own blocks, to a whole model and to an adapter.
+TEST_F(GgufCommands, AdaptersAreTrainedOverAFilesBlocks) {
+  train_small("--precision fp32");
+  done("export " + path("run") + " " + path("m.gguf") + " --type q4_0");
+  const std::string options =
+      "--init-from " + path("m.gguf") + " --lora-rank 2 --data " + path("text.txt");
+  EXPECT_THAT(done("plan " + options).out, Not(HasSubstr("\nfp8")));
+  done("train --quiet --steps 3 " + options + " --out " + path("tuned"));
+  EXPECT_THAT(run_shell("cat " + path("tuned") + "/config.toml").out, HasSubstr("base = \"file\""));
+  EXPECT_NE(loss_of("m.gguf"), loss_of("tuned"));
+  done("export " + path("tuned") + " " + path("merged"));
+  EXPECT_NEAR(loss_of("merged"), loss_of("tuned"), 1e-5 * loss_of("tuned"));
+  EXPECT_THAT(done("export --adapter " + path("tuned") + " " + path("adapter.gguf")).out,
+              HasSubstr("an adapter of"));
+  EXPECT_EQ(done("generate " + path("tuned") + " --tokens 3").err, "");
+}
+
 TEST_F(GgufCommands, WhatIsRefused) {
   train_small("--precision fp32");
   const auto refused = [&](const std::string& arguments) {
@@ -96,7 +113,8 @@ TEST_F(GgufCommands, WhatIsRefused) {
   EXPECT_THAT(refused(path("folder") + " --type q8_0"),
               HasSubstr("--type: expected --format gguf"));
   EXPECT_THAT(refused(path("m.gguf") + " --dtype f32"), HasSubstr("--dtype: expected --type"));
-  EXPECT_THAT(refused(path("m.gguf") + " --adapter"), HasSubstr("a folder with adapter_config.json"));
+  EXPECT_THAT(refused(path("m.gguf") + " --adapter"),
+              HasSubstr("a folder with adapter_config.json"));
   EXPECT_THAT(refused(path("m.bin") + " --format gguf"), HasSubstr("the extension .gguf"));
   EXPECT_THAT(refused(path("m.gguf") + " --type q5_k"), HasSubstr("q5_k"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "m.gguf"));

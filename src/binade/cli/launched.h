@@ -15,8 +15,8 @@ void end_with_launcher();
 // Whether this process is a rank of `binade launch`.
 bool is_launched();
 
-// Hands the exit code of a run that was not cut short to the launcher. Returns false if there is none, or if
-// it cannot be told: the process then ends with that code itself.
+// Hands the exit code of the run to the launcher, which mpirun may not pass on. Returns false if
+// there is none, or if it cannot be told: the process then ends with that code itself.
 bool tell_launcher(int exit_code);
 
 }  // namespace binade::cli

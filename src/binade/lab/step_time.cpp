@@ -250,6 +250,7 @@ Machine measure_machine(const train::Config& config) {
   // Quantized comes last: a run's other matmuls are in the precisions before.
   for (const Precision precision :
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::quantized}) {
+    if (config.lora.base.in_blocks() && precision == Precision::quantized) continue;  // refused
     const auto at = static_cast<size_t>(precision);
     const auto rate = [&](const train::LayerShape& layer) {
       return train::linear_rate(device, precision, config.precision.recipe, layer);
