@@ -137,8 +137,8 @@ Value map_filter(Work& work, const Value& value, Args arguments) {
   if (by_attribute) {
     const auto bound = bind("map", arguments, {"attribute", "default"}, 1);
     for (const Value& item : spent_items(work, value)) {
-      Value found = attribute_at(item, *bound[0]);
-      made.push_back(found.is_undefined() && bound[1] != nullptr ? *bound[1] : std::move(found));
+      const Value found = attribute_at(item, *bound[0]);
+      made.push_back(found.is_undefined() && bound[1] != nullptr ? *bound[1] : found);
     }
   } else {
     const Filter filter = filter_of(text_argument(arguments.positional[0], "map"));
