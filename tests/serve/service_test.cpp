@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <thread>
@@ -278,6 +279,34 @@ TEST_F(Services, AnswerWhatTheyBeganWhenTheyDrain) {
   EXPECT_EQ(json::parse(body_of(*reply))["choices"], expected);
 }
 
+// Logits that are NaN from some position on fail the texts that reach it, and no others.
+TEST_F(Services, FailTheTextThatCannotBeGenerated) {
+  constexpr int64_t position = 40;
+  const json request = {{"prompt", "ab"}, {"max_tokens", position - 2}, {"seed", 1}};
+  const NoGrad no_grad;
+  fill_(slice(model_.state_dict().at("positions.weight"), 0, position, context),
+        std::numeric_limits<double>::quiet_NaN());
+  io::save_pretrained(model_, folder_.path());
+  start({.streams = 4, .queue = 64});
+  const auto good = service_->complete(request.dump());
+  for (const bool stream : {false, true}) {
+    const auto bad = service_->complete(json{
+        {"prompt", "ab"},
+        {"max_tokens", position},
+        {"top_p", 0.5},
+        {"stream", stream}}.dump());
+    std::string body;
+    const auto write = [&body](std::string_view text) {
+      body += text;
+      return true;
+    };
+    EXPECT_FALSE(bad->write_to({.write = write, .is_there = [] { return true; }}));
+    EXPECT_EQ(body.find("the model's logits") != std::string::npos, stream);
+    EXPECT_THAT(body, Not(HasSubstr(R"("length")")));
+  }
+  EXPECT_EQ(json::parse(body_of(*good))["usage"]["completion_tokens"], position - 2);
+}
+
 TEST_F(Services, TellTheirModelAndTokens) {
   const json models = json::parse(service_->models());
   EXPECT_EQ(models["data"][0]["id"], "bytes");
@@ -286,6 +315,7 @@ TEST_F(Services, TellTheirModelAndTokens) {
   EXPECT_EQ(json::parse(service_->tokenize(R"({"prompt": "ab"})"))["tokens"], json({97, 98}));
   EXPECT_EQ(json::parse(service_->detokenize(R"({"tokens": [97, 200]})"))["prompt"],
             "a\xEF\xBF\xBD");
+  EXPECT_THROW(service_->detokenize(R"({"tokens": [97, 256]})"), RequestError);
   EXPECT_TRUE(json::parse(service_->tokenizer_info()).contains("eos_token"));
 }
 

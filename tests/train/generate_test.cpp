@@ -171,6 +171,19 @@ TEST(Generate, RefusesImpossibleNumbers) {
   EXPECT_THROW(generate(model, {1}, {.tokens = std::numeric_limits<int64_t>::max()}), Error);
 }
 
+TEST(Generate, RefusesLogitsThatAreNoNumbers) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const GenerateOptions choices[] = {
+      {.temperature = 0}, {}, {.top_k = 0}, {.top_k = 0, .top_p = 0.5}};
+  for (const GenerateOptions& options : choices) {
+    for (const auto& logits : {std::vector{1.0, nan}, {infinity, 1.0}, {-infinity, -infinity}})
+      EXPECT_THAT(test::error_of([&] { choose(logits, options, 0.5); }),
+                  HasSubstr("the model's logits: expected finite numbers"));
+    EXPECT_EQ(choose({-infinity, 1}, options, 0.5), 1);
+  }
+}
+
 TEST(Generate, PrintableTextIsUtf8WithoutControls) {
   EXPECT_EQ(printable("a\n\tb"), "a\n\tb");
   EXPECT_EQ(printable("\x1b[31m"), "?[31m");

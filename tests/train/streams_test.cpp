@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/error.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 #include "support/thread_count.h"
 
 namespace binade::train {
@@ -116,6 +120,32 @@ TEST_P(Streams, EndWhenTheCallerSaysSo) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Streams, ::testing::Values(gpt(), llama()),
                          [](const auto& info) { return info.index == 0 ? "gpt" : "llama"; });
+
+// A text whose logits are NaN, from a position on, ends alone if its caller takes errors.
+TEST(StreamErrors, EndTheirOwnText) {
+  constexpr int64_t position = 10;
+  nn::LanguageModel model(gpt());
+  {
+    const NoGrad no_grad;
+    fill_(slice(model.state_dict().at("positions.weight"), 0, position, context),
+          std::numeric_limits<double>::quiet_NaN());
+  }
+  const auto run = [&model](bool takes_errors) {
+    int64_t errors = 0, ends = 0, tokens = 0;
+    StreamBatch batch(model, 2);
+    for (const int64_t length : {position, position + 3}) {
+      StreamRequest request{.prompt = {1}, .options = {.tokens = length}};
+      request.on_token = [&tokens](const ScoredToken&) { return ++tokens > 0; };
+      request.on_end = [&ends] { ++ends; };
+      if (takes_errors) request.on_error = [&errors](const Error&) { ++errors; };
+      batch.add(std::move(request));
+    }
+    while (!batch.empty()) batch.step();
+    return std::vector{errors, ends, tokens};
+  };
+  EXPECT_EQ(run(true), (std::vector<int64_t>{1, 2, 2 * position}));
+  EXPECT_THROW(run(false), Error);
+}
 
 }  // namespace
 }  // namespace binade::train

@@ -12,6 +12,7 @@ void Answer::start() {
 
 void Answer::post(TextPart part) {
   const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return;  // what ends then is not complete
   parts_.push_back(std::move(part));
   changed_.notify_all();
 }

@@ -32,6 +32,7 @@ class Answer {
 
   // ---- the model's thread ----
   void start();
+  // After fail() nothing is taken.
   void post(TextPart part);
   void fail(std::string reason);
   // Whether the client still wants it and its time is not over.

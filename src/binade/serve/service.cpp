@@ -82,17 +82,23 @@ Service::Service(std::unique_ptr<nn::LanguageModel> model, const std::filesystem
   }
 }
 
+void Service::check_ids(const std::vector<int64_t>& ids, const std::string& param) const {
+  const int64_t vocab = model_->config().vocab;
+  const auto past = std::ranges::find_if(ids, [&](int64_t id) { return id >= vocab; });
+  if (past == ids.end()) return;
+  throw RequestError(
+      400,
+      fmt::format("{}: expected ids below the vocabulary of {}, found {}", param, vocab, *past),
+      param);
+}
+
 std::vector<int64_t> Service::ids_of(const Prompt& prompt) const {
   const auto* text = std::get_if<std::string>(&prompt);
   std::vector<int64_t> ids =
       text != nullptr ? tokenizer_->encode_prompt(*text) : std::get<std::vector<int64_t>>(prompt);
-  if (ids.empty()) throw RequestError(400, "prompt: expected at least one token, found none");
-  const int64_t vocab = model_->config().vocab;
-  const auto past = std::ranges::find_if(ids, [&](int64_t id) { return id >= vocab; });
-  if (past != ids.end())
-    throw RequestError(
-        400, fmt::format("prompt: expected ids below the vocabulary of {}, found {}", vocab, *past),
-        "prompt");
+  if (ids.empty())
+    throw RequestError(400, "prompt: expected at least one token, found none", "prompt");
+  check_ids(ids, "prompt");
   return ids;
 }
 
@@ -182,6 +188,7 @@ TextJob Service::job_of(const Texts& texts, size_t index,
     text->post();
   };
   request.on_end = [text] { text->end(); };
+  request.on_error = [answer](const Error& error) { answer->fail(error.what()); };
   request.is_wanted = [answer] { return answer->is_wanted(); };
   return {std::move(request), answer};
 }
@@ -267,7 +274,9 @@ std::string Service::tokenize(std::string_view body) {
 
 std::string Service::detokenize(std::string_view body) {
   const std::lock_guard lock(reading_);
-  const std::string text = shown_utf8(tokenizer_->decode(parse_detokenize(body)));
+  const std::vector<int64_t> ids = parse_detokenize(body);
+  check_ids(ids, "tokens");
+  const std::string text = shown_utf8(tokenizer_->decode(ids));
   json::Writer out;  // vLLM's name and llama.cpp's
   out.begin_object().key("prompt").value(text).key("content").value(text);
   return out.end_object().text();

@@ -57,7 +57,8 @@ class Service {
 
   std::vector<int64_t> ids_of(const Prompt& prompt) const;
   std::vector<int64_t> ids_of(const std::vector<data::Message>& messages) const;
-  void check_length(const std::vector<int64_t>& prompt, int64_t tokens) const;
+  // Fails, naming the member of the request, for ids that the model does not have.
+  void check_ids(const std::vector<int64_t>& ids, const std::string& param) const;
   int64_t tokens_of(const TextRequest& request, const std::vector<int64_t>& prompt,
                     int64_t otherwise) const;
   std::unique_ptr<Reply> begin(Texts texts);

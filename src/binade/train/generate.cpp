@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -83,6 +84,18 @@ class Decoder {
   int64_t runs_ = 0;
 };
 
+// Numbers that no token can be chosen by, such as those of a model that has diverged.
+void check_logits(std::span<const double> logits) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  auto bad = std::ranges::find_if(logits, [](double logit) { return !(logit < infinity); });
+  if (bad == logits.end() && std::ranges::max(logits) == -infinity) bad = logits.begin();
+  if (bad == logits.end()) return;
+  fail("generate", {.argument = "the model's logits",
+                    .expected = "finite numbers",
+                    .found = fmt::format("{} for token {}", *bad, bad - logits.begin()),
+                    .hint = "the weights are damaged, or too large for the precision"});
+}
+
 }  // namespace
 
 // All tokens are kept in memory: 8 GB of them.
@@ -112,6 +125,7 @@ void check_options(const GenerateOptions& options) {
 }
 
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform) {
+  check_logits(logits);
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   // Most likely first; of equal ones, the lowest index. Sorts no more than are needed.

@@ -37,7 +37,8 @@ std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> pro
 // Applies the repetition penalty to the logits of all tokens in `text`.
 void penalize_repetition(std::span<double> logits, std::span<const int64_t> text, double penalty);
 
-// The token sampled from logits by a number in [0, 1).
+// The token sampled from logits by a number in [0, 1). Fails if one is NaN or plus infinity,
+// or all are minus infinity.
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform);
 
 // Converts a stream of bytes to text, of which a character is returned once its last byte has

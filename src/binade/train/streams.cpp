@@ -37,9 +37,22 @@ struct StreamBatch::Stream {
     if (request.on_end) request.on_end();
   }
 
+  // Samples a token from a row of logits and adds it to the text; none: that failed.
+  std::optional<int64_t> next_token(const Tensor& logits) {
+    try {
+      return text.add(to_vector(logits));
+    } catch (const Error& error) {
+      if (!request.on_error) throw;
+      request.on_error(error);
+      return {};
+    }
+  }
+
   // Adds a token sampled from a row of logits. Returns whether the text goes on.
   bool grow(const Tensor& logits) {
-    const int64_t token = text.add(to_vector(logits));
+    const std::optional<int64_t> next = next_token(logits);
+    if (!next) return false;
+    const int64_t token = *next;
     ScoredToken scored{.id = token};
     if (request.scores.generated)
       scored = scored_tokens(logits, std::span(&token, 1), request.scores.top)[0];

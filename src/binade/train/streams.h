@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "binade/base/error.h"
 #include "binade/train/generate.h"
 #include "binade/train/log_probs.h"
 
@@ -21,6 +22,9 @@ struct StreamRequest {
   // The scored tokens of the prompt after its first, some at a time.
   std::function<void(std::span<const ScoredToken>)> on_prompt = {};
   std::function<void()> on_end;
+  // An error of this text alone, such as logits that are no numbers: then only this text ends.
+  // Without it the error ends all.
+  std::function<void(const Error&)> on_error = {};
   // Asked between forwards whether the text is still wanted.
   std::function<bool()> is_wanted = {};
 };
