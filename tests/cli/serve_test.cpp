@@ -33,11 +33,11 @@ class Serve : public ::testing::Test {
   static void TearDownTestSuite() { delete served_; }
 
   // Starts the server; the test is skipped by a program that has none.
-  void start(std::vector<std::string> options = {}) {
+  void start(std::vector<std::string> options = {"--name", "tiny"}) {
     log_ = *served_ / "serve.log";
     std::filesystem::remove(log_);
-    std::vector<std::string> words = {
-        BINADE_EXECUTABLE, "serve", (*served_ / "run").string(), "--port", "0", "--name", "tiny"};
+    std::vector<std::string> words = {BINADE_EXECUTABLE, "serve", (*served_ / "run").string(),
+                                      "--port", "0"};
     words.insert(words.end(), options.begin(), options.end());
     server_ = std::make_unique<Process>(words, log_);
     for (int i = 0; i < 3000 && server_->running() && port_ == 0; ++i) {
@@ -124,6 +124,62 @@ TEST_F(Serve, RefusesWhatIsNoRequest) {
     connection.send(garbage);
   }
   EXPECT_EQ(http_get(port_, "/health").status, 200);
+}
+
+// As curl's -d calls it, which the library takes for a form of 8 KiB at most.
+TEST_F(Serve, TakesALongBodyThatIsCalledAForm) {
+  start();
+  if (IsSkipped()) return;
+  const std::string body = json{{"prompt", std::string(20'000, 'a')}}.dump();
+  const HttpAnswer answer =
+      http_post(port_, "/tokenize", body, "Content-Type: application/x-www-form-urlencoded\r\n");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_GT(json::parse(answer.body)["count"], 1);
+}
+
+// A body of no stated length has no limit, and what is not read of one must not be taken for the
+// next request: such a connection is refused at once and closed.
+TEST_F(Serve, RefusesBodiesOfUncertainLength) {
+  start();
+  if (IsSkipped()) return;
+  const std::string next = "GET /v1/models HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+  const std::pair<const char*, int> heads[] = {
+      {"POST /v1/completions HTTP/1.1\r\n", 411},
+      {"POST /none HTTP/1.1\r\n", 411},
+      {"PUT /v1/completions HTTP/1.1\r\n", 411},
+      {"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", 411},
+      {"POST /tokenize HTTP/1.1\r\nContent-Length: -1\r\n", 400},
+      {"POST /tokenize HTTP/1.1\r\nContent-Length: 0x10\r\n", 400},
+      {"POST /tokenize HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n", 400},
+      {"POST /tokenize HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n", 400},
+      {"GET /health HTTP/1.1\r\nContent-Length: 5\r\n", 400},
+      {"POST /tokenize HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: multipart/form-data; "
+       "boundary=a\r\n",
+       415}};
+  for (const auto& [head, status] : heads) {
+    const Connection connection(port_);
+    connection.send(std::string(head) + "Host: a\r\n\r\n");
+    const HttpAnswer answer = connection.answer();  // up to the connection's end
+    EXPECT_EQ(answer.status, status) << head;
+    EXPECT_TRUE(json::parse(answer.body).contains("error")) << answer.body;
+    connection.send(next);
+    EXPECT_EQ(connection.receive(1), "") << head;
+  }
+}
+
+TEST_F(Serve, IsNamedAfterTheFolderThatIsGiven) {
+  start({});
+  if (IsSkipped()) return;
+  EXPECT_EQ(json::parse(http_get(port_, "/v1/models").body)["data"][0]["id"], "run");
+}
+
+TEST_F(Serve, RefusesEmptyValues) {
+  const std::string serve = "serve " + quoted((*served_ / "run").string()) + " --port 0 ";
+  for (const char* option : {"--host", "--api-key"}) {
+    const Outcome outcome = binade(serve + option + " ''");
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(option) + ": expected a value"));
+  }
 }
 
 TEST_F(Serve, AsksForItsKey) {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -22,11 +23,49 @@ using serve::RequestError;
 constexpr auto json_type = "application/json";
 constexpr std::chrono::seconds read_timeout{10}, write_timeout{30};
 
+void set_status(Response& response, int status) {
+  response.status = status;
+  if (status == 503) response.set_header("Retry-After", "1");
+  if (status == 401) response.set_header("WWW-Authenticate", "Bearer");
+}
+
 void refuse(Response& response, const RequestError& error) {
-  response.status = error.status;
+  set_status(response, error.status);
   response.set_content(error.json(), json_type);
-  if (error.status == 503) response.set_header("Retry-After", "1");
-  if (error.status == 401) response.set_header("WWW-Authenticate", "Bearer");
+}
+
+// Refuses a request whose body is not read, and closes its connection: what follows on it would be
+// taken for a request. The library closes it after a provider that returns false.
+void refuse_and_close(Response& response, const RequestError& error) {
+  set_status(response, error.status);
+  response.set_header("Connection", "close");
+  const std::string text = error.json();
+  response.set_content_provider(text.size(), json_type,
+                                [text](size_t begin, size_t length, httplib::DataSink& sink) {
+                                  sink.write(text.data() + begin, length);
+                                  return false;
+                                });
+}
+
+// What is wrong with the length that a request states. The library would read a body of no stated
+// length without a limit.
+std::optional<RequestError> fault_of_length(const Request& request) {
+  constexpr auto name = "Content-Length";
+  const bool has_body = request.method != "GET" && request.method != "HEAD" &&
+                        request.method != "OPTIONS" && request.method != "TRACE";
+  const size_t count = request.get_header_value_count(name);
+  const std::string length = request.get_header_value(name);
+  if (request.has_header("Transfer-Encoding") || (has_body && count == 0))
+    return RequestError(411, "expected a body with a Content-Length");
+  if (count == 0) return {};
+  constexpr size_t most_digits = 18;
+  const bool is_number = !length.empty() && length.size() <= most_digits &&
+                         length.find_first_not_of("0123456789") == std::string::npos;
+  if (count > 1 || !is_number)
+    return RequestError(400, "Content-Length: expected one whole number, found another value");
+  if (!has_body && length != "0")
+    return RequestError(400, "expected no body with " + request.method + ", found one");
+  return {};
 }
 
 // Takes the same time wherever the texts differ.
@@ -91,7 +130,7 @@ struct HttpServer::Impl {
       return check_head(request, response);
     });
     server.set_error_handler([](const Request& request, Response& response) {
-      if (!response.body.empty()) return;
+      if (response.has_header("Content-Type")) return;  // it has an answer
       const char* reason = response.status == 404   ? "no such path: "
                            : response.status == 413 ? "the body is too large: "
                                                     : "the request cannot be read: ";
@@ -105,23 +144,26 @@ struct HttpServer::Impl {
 
   // Refuses a request before its body is read.
   httplib::Server::HandlerResponse check_head(const Request& request, Response& response) const {
-    const auto close_with = [&](const RequestError& error) {
-      refuse(response, error);
-      response.set_header("Connection", "close");
-      return httplib::Server::HandlerResponse::Handled;
-    };
-    if (!options.api_key.empty() && request.path != "/health" &&
-        !are_equal(request.get_header_value("Authorization"), "Bearer " + options.api_key))
-      return close_with(RequestError(401, "expected the server's API key as a bearer token", "",
-                                     "invalid_api_key"));
-    if (request.has_header("Transfer-Encoding"))
-      return close_with(RequestError(411, "expected a body with a Content-Length"));
-    if (request.has_header("Content-Encoding"))
-      return close_with(RequestError(415, "expected a body that is not compressed"));
-    return httplib::Server::HandlerResponse::Unhandled;
+    const std::optional<RequestError> fault = fault_of_head(request);
+    if (!fault) return httplib::Server::HandlerResponse::Unhandled;
+    refuse_and_close(response, *fault);
+    return httplib::Server::HandlerResponse::Handled;
   }
 
-  // Adds a route whose answer is a text that `answer` returns at once.
+  std::optional<RequestError> fault_of_head(const Request& request) const {
+    if (!options.api_key.empty() && request.path != "/health" &&
+        !are_equal(request.get_header_value("Authorization"), "Bearer " + options.api_key))
+      return RequestError(401, "expected the server's API key as a bearer token", "",
+                          "invalid_api_key");
+    if (auto fault = fault_of_length(request)) return fault;
+    if (request.has_header("Content-Encoding"))
+      return RequestError(415, "expected a body that is not compressed");
+    if (request.is_multipart_form_data())
+      return RequestError(415, "expected a body of JSON, found parts of a form");
+    return {};
+  }
+
+  // A route whose answer is a text that `answer` returns at once.
   template <class F>
   static httplib::Server::Handler text_route(F answer) {
     return [answer](const Request& request, Response& response) {
@@ -133,15 +175,24 @@ struct HttpServer::Impl {
     };
   }
 
+  // Adds a path that calls answer(body, request, response). The library would read a body itself,
+  // but takes no more than 8 KiB of one that is called a form, as curl's -d calls it.
   template <class F>
-  httplib::Server::Handler reply_route(F begin) {
-    return [this, begin](const Request& request, Response& response) {
+  void add_post(const char* path, F answer) {
+    server.Post(path, [answer](const Request& request, Response& response,
+                               const httplib::ContentReader& read) {
+      std::string body;
+      const auto append = [&body](const char* bytes, size_t size) {
+        body.append(bytes, size);
+        return true;
+      };
+      if (!read(append)) return;  // the library has set the status
       try {
-        write(begin(request.body), request, response);
+        answer(body, request, response);
       } catch (const RequestError& error) {
         refuse(response, error);
       }
-    };
+    });
   }
 
   void add_routes() {
@@ -152,16 +203,20 @@ struct HttpServer::Impl {
                }));
     server.Get("/tokenizer_info",
                text_route([this](const Request&) { return service.tokenizer_info(); }));
-    server.Post("/tokenize", text_route([this](const Request& request) {
-                  return service.tokenize(request.body);
-                }));
-    server.Post("/detokenize", text_route([this](const Request& request) {
-                  return service.detokenize(request.body);
-                }));
-    server.Post("/v1/completions",
-                reply_route([this](const std::string& body) { return service.complete(body); }));
-    server.Post("/v1/chat/completions",
-                reply_route([this](const std::string& body) { return service.chat(body); }));
+    add_post("/tokenize", [this](const std::string& body, const Request&, Response& response) {
+      response.set_content(service.tokenize(body), json_type);
+    });
+    add_post("/detokenize", [this](const std::string& body, const Request&, Response& response) {
+      response.set_content(service.detokenize(body), json_type);
+    });
+    add_post("/v1/completions",
+             [this](const std::string& body, const Request& request, Response& response) {
+               write(service.complete(body), request, response);
+             });
+    add_post("/v1/chat/completions",
+             [this](const std::string& body, const Request& request, Response& response) {
+               write(service.chat(body), request, response);
+             });
   }
 
   // Writes a reply while it is generated. In one call of the provider: between calls the library

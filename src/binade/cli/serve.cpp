@@ -103,7 +103,7 @@ void run(ServeArguments arguments) {
   options.engine.streams =
       arguments.streams > 0 ? arguments.streams : default_streams(*arguments.model);
   options.time = std::chrono::seconds(arguments.time);
-  if (options.name.empty()) options.name = name_of(folder);
+  if (options.name.empty()) options.name = name_of(arguments.folder);
   arguments.http.body_bytes = arguments.body_mib << 20;
   arguments.http.connections = options.engine.streams + options.engine.queue + spare_connections;
   serve::Service service(arguments.model->load(folder, "serve"), folder, options);
@@ -119,8 +119,17 @@ void run(ServeArguments arguments) {
   serve_until_stopped(server, signals);
 }
 
+// An empty value, such as that of a variable that is not set, would open the server to more.
+CLI::Validator not_empty() {
+  return {[](const std::string& text) -> std::string {
+            return text.empty() ? "expected a value, found an empty one" : "";
+          },
+          ""};
+}
+
 void add_network(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--host", arguments.http.host, "Address to listen on; 0.0.0.0: every network")
+      ->check(not_empty())
       ->capture_default_str();
   command.add_option("--port", arguments.http.port, "Port to listen on; 0: one that is free")
       ->transform(whole_number(0, max_port))
@@ -129,10 +138,11 @@ void add_network(CLI::App& command, ServeArguments& arguments) {
       .add_option("--api-key", arguments.http.api_key,
                   "Key that clients must give as a bearer token; better in BINADE_API_KEY, since "
                   "others see command lines")
+      ->check(not_empty())
       ->envname("BINADE_API_KEY");
   command
       .add_option("--name", arguments.service.name,
-                  "The model's name for clients; default: that of its folder")
+                  "The model's name for clients; default: that of the folder given")
       ->type_name("NAME");
 }
 
