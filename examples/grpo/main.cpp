@@ -42,11 +42,12 @@ struct Arguments {
   std::exit(2);
 }
 
-uint64_t whole(const std::string& name, std::string_view text) {
+uint64_t whole(const std::string& name, std::string_view text, uint64_t least = 0) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size())
-    refuse(name + ": expected a whole number, found " + std::string(text));
+  if (error != std::errc() || end != text.data() + text.size() || number < least)
+    refuse(name + ": expected a whole number of at least " + std::to_string(least) + ", found " +
+           std::string(text));
   return number;
 }
 
@@ -65,9 +66,9 @@ Arguments parse(int argc, char** argv) {
     } else if (name == "--seed") {
       arguments.seed = whole(name, value);
     } else if (name == "--steps") {
-      arguments.steps = whole(name, value);
+      arguments.steps = whole(name, value, 1);
     } else if (name == "--save-every") {
-      arguments.save_every = whole(name, value);
+      arguments.save_every = whole(name, value, 1);
     } else {
       refuse(name + ": not an option");
     }
