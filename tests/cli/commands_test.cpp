@@ -82,6 +82,7 @@ TEST_F(Commands, GenerateTakesManyPromptsAndSamples) {
   EXPECT_EQ(made[3].at("finish"), "length");
   EXPECT_NE(made[2].at("text"), made[3].at("text"));
   EXPECT_EQ(lines("--count 2 --prompts " + path("prompts.jsonl")), made);
+  EXPECT_EQ(lines("--count 2 --prompts - < " + path("prompts.txt")), made);
   EXPECT_EQ(lines("--prompt xyz").at(0), made[2]);
   const Outcome text = binade(common + "--prompts " + path("prompts.txt"));
   EXPECT_THAT(text.out, StartsWith("--- 1 of 2\nabc"));

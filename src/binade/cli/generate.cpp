@@ -71,10 +71,16 @@ std::string unescaped(const std::string& text) {
   return result;
 }
 
+// The text of a file, or of standard input.
+std::string prompt_text(const std::string& file) {
+  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  return io::read_text(file, "generate", max_prompt);
+}
+
 // The prompts of a file: its lines, or the member "prompt" of each line of a .jsonl file. Empty
 // lines are skipped.
 std::vector<std::string> prompts_in(const std::string& file) {
-  const std::string text = io::read_text(file, "generate", max_prompt);
+  const std::string text = prompt_text(file);
   std::vector<std::string> prompts;
   for (size_t begin = text.starts_with(data::byte_order_mark) ? data::byte_order_mark.size() : 0;
        begin < text.size();) {
@@ -100,8 +106,7 @@ std::vector<std::string> prompts_in(const std::string& file) {
 std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
   if (!arguments.prompts.empty()) return prompts_in(arguments.prompts);
   if (arguments.prompt_file.empty()) return {arguments.prompt.value_or("\n")};
-  if (arguments.prompt_file == "-") return {{std::istreambuf_iterator<char>(std::cin), {}}};
-  return {io::read_text(arguments.prompt_file, "generate", max_prompt)};
+  return {prompt_text(arguments.prompt_file)};
 }
 
 void show(std::string_view text) {
@@ -349,7 +354,7 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
   auto* prompts = command
                       .add_option("--prompts", arguments.prompts,
                                   "File with a prompt per line, or .jsonl with {\"prompt\": "
-                                  "...} per line")
+                                  "...} per line; -: lines of standard input")
                       ->excludes(prompt)
                       ->excludes(file);
   command.add_option("--count", arguments.count, "Texts per prompt")
