@@ -238,5 +238,21 @@ TYPED_TEST(ConvertSlow, NarrowsEveryFloatLikeTheReference) {
   });
 }
 
+TEST(Convert, RandomWordsOfAnyRangeAreThoseOfTheirIndices) {
+  const random::Key key{.seed = 0x123456789ABCDEF0, .stream = 0xFEDCBA9876543210};
+  for_each_target([&] {
+    for (const uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{3}, (uint64_t{1} << 34) - 9,
+                                 (uint64_t{3} << 56) + 2}) {
+      for (const size_t count : {0, 1, 4, 7, 64, 131}) {
+        std::vector<uint32_t> words(count + 1, 42), expected(count + 1, 42);
+        fill_random(words.data(), count, key, first);
+        for (size_t i = 0; i < count; ++i)
+          expected[i] = random::bits(key.seed, key.stream, first + i);
+        EXPECT_EQ(words, expected) << first << " " << count;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace binade::formats

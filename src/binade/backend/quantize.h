@@ -67,7 +67,7 @@ enum class GroupRule : uint8_t {
   mx_floor,
   mx_ceil,
   mx_round_up,
-  two_levels,  // as Transformer Engine computes NVFP4: see nv_scale
+  two_levels,  // as Transformer Engine computes NVFP4: see nv_tensor_scale
 };
 
 // How quantize_coded() quantizes a matrix.

@@ -73,32 +73,44 @@ struct MxScale {
   }
 };
 
+// floor(log2(x)) of a positive number, by its bits where they say it.
+BINADE_HD inline int exponent_below(float x) {
+  const uint32_t field = formats::float_bits(x) >> 23;
+  return field != 0 ? static_cast<int>(field) - 127 : std::ilogb(x);
+}
+
+// 2^exponent, from -126 to 127.
+BINADE_HD inline float normal_power_of_two(int exponent) {
+  return formats::float_from_bits(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
 // The scale 2^exponent of a group.
 BINADE_HD inline MxScale mx_scale_of(int exponent) {
   if (exponent < -127) exponent = -127;
-  const int half = -exponent / 2;
-  return {static_cast<uint8_t>(exponent + 127), std::ldexp(1.0f, half),
-          std::ldexp(1.0f, -exponent - half)};
+  const int half = -exponent / 2;  // neither factor is subnormal
+  return {static_cast<uint8_t>(exponent + 127), normal_power_of_two(half),
+          normal_power_of_two(-exponent - half)};
 }
 
 BINADE_HD inline MxScale mx_scale(float amax, int max_exponent) {
   if (!finite(amax)) return {255, 0, 0};
-  return mx_scale_of(amax == 0 ? -127 : std::ilogb(amax) - max_exponent);
+  return mx_scale_of(amax == 0 ? -127 : exponent_below(amax) - max_exponent);
 }
 
 // The exponent of the smallest power of two that is not below x, which is positive.
 inline int exponent_above(float x) {
-  const int below = std::ilogb(x);
-  return std::ldexp(1.0f, below) == x ? below : below + 1;
+  const uint32_t bits = formats::float_bits(x), field = bits >> 23;
+  const bool is_power = field != 0 ? (bits & 0x7FFFFF) == 0 : (bits & (bits - 1)) == 0;
+  return exponent_below(x) + (is_power ? 0 : 1);
 }
 
 // The exponent of an MX group's scale_inv by the other rules. `mx_round_up` multiplies by 1 / max
 // in f32, as NVIDIA's kernels do; both have the smallest scale for amax 0.
-inline int mx_ceil_exponent(float amax, const formats::Format& format) {
-  return amax == 0 ? -127 : exponent_above(amax) - format.max_exponent();
+inline int mx_ceil_exponent(float amax, int max_exponent) {
+  return amax == 0 ? -127 : exponent_above(amax) - max_exponent;
 }
-inline int mx_round_up_exponent(float amax, const formats::Format& format) {
-  const float scaled = amax * (1 / static_cast<float>(format.max()));
+inline int mx_round_up_exponent(float amax, float max_value) {
+  const float scaled = amax * (1 / max_value);
   return scaled == 0 ? -127 : exponent_above(scaled);
 }
 
@@ -112,23 +124,6 @@ struct NvTensorScale {
 inline NvTensorScale nv_tensor_scale(float amax, float largest) {
   const float scale = scale_for(amax, largest, {});
   return {scale, 1 / scale};
-}
-
-// Of a group: the code of scale_inv, relative to the tensor's, the factor of values, and its
-// inverse.
-struct NvScale {
-  uint8_t code;
-  float factor;
-  float inverse;
-};
-
-inline NvScale nv_scale(float amax, const NvTensorScale& tensor, float max_value,
-                        const formats::Coder& coder) {
-  const uint32_t code = coder.encode(amax * (tensor.scale * (1 / max_value)),
-                                     formats::Rounding::nearest_even, formats::Overflow::saturate);
-  const float inverse = coder.decode(code) * tensor.scale_inv, factor = 1 / inverse;
-  return {static_cast<uint8_t>(code), finite(factor) ? factor : std::numeric_limits<float>::max(),
-          inverse};
 }
 
 // The value of a stored scale_inv.

@@ -40,12 +40,22 @@ class Coder {
   void encode_run(const float* values, const uint32_t* random, size_t count, uint8_t* bytes) const;
   void decode_run(const uint8_t* bytes, size_t count, float* values) const;
 
+  // The same with a byte for each code, of formats of up to 4 bits, too; `random` may be null.
+  void encode_codes(const float* values, const uint32_t* random, size_t count,
+                    uint8_t* codes) const;
+  void decode_codes(const uint8_t* codes, size_t count, float* values) const;
+
  private:
-  // encode_run() by encode().
-  void encode_each(const float* values, size_t count, uint8_t* bytes) const;
+  // Up to detail::code_chunk codes; the array has room for that many.
+  void encode_chunk(const float* values, const uint32_t* random, size_t count,
+                    uint8_t* codes) const;
+  void decode_chunk(const uint8_t* codes, size_t count, float* values) const;
+  // Writes bytes of codes that are packed if their format is.
+  void write(const float* values, const uint32_t* random, size_t count, uint8_t* bytes) const;
 
   Format format_;
   detail::Fields fields_;
+  bool is_vectorized_;
   std::array<float, 256> values_;
 };
 

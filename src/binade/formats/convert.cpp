@@ -34,6 +34,7 @@ struct AllKernels {
              Kernels<e8m0>>
       types;
   void (*round_tf32)(const float* src, float* dst, size_t n);
+  size_t (*fill_random)(uint32_t* random, size_t blocks, random::Key key, uint64_t first);
 };
 
 // The value of every 8-bit code.
@@ -187,6 +188,46 @@ void round_array_tf32(const float* src, float* dst, size_t n) {
   });
 }
 
+// The words of blocks [first, first + blocks), as many at a time as there are 64-bit lanes: each
+// word of a counter has the lower half of a lane. Returns how many blocks it filled.
+size_t fill_random_blocks(uint32_t* random, size_t blocks, random::Key key, uint64_t first) {
+  const hn::ScalableTag<uint64_t> d;
+  const hn::Repartition<uint32_t, decltype(d)> words;
+  const size_t lanes = hn::Lanes(d);
+  const auto low = hn::Set(d, 0xFFFFFFFFu);
+  const auto multiply = [=](hn::Vec<decltype(d)> v, uint32_t factor) HWY_ATTR {
+    return hn::MulEven(hn::BitCast(words, v), hn::Set(words, factor));
+  };
+  size_t at = 0;
+  for (; at + lanes <= blocks; at += lanes) {
+    const auto index = hn::Add(hn::Iota(d, 0), hn::Set(d, first + at));
+    auto c0 = index, c1 = hn::ShiftRight<32>(index);
+    auto c2 = hn::Set(d, key.stream & 0xFFFFFFFFu), c3 = hn::Set(d, key.stream >> 32);
+    uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const auto a = multiply(c0, 0xD2511F53u), b = multiply(c2, 0xCD9E8D57u);
+      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(b), c1), hn::Set(d, uint64_t{k0}));
+      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(a), c3), hn::Set(d, uint64_t{k1}));
+      c1 = b;
+      c3 = a;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    const auto pair = [=](hn::Vec<decltype(d)> even, hn::Vec<decltype(d)> odd)
+                          HWY_ATTR { return hn::Or(hn::And(even, low), hn::ShiftLeft<32>(odd)); };
+    // Two 64-bit halves of each block, one after the other.
+    const auto first_half = pair(c0, c1), second_half = pair(c2, c3);
+    HWY_ALIGN uint64_t first_halves[HWY_MAX_BYTES / 8], second_halves[HWY_MAX_BYTES / 8];
+    hn::Store(first_half, d, first_halves);
+    hn::Store(second_half, d, second_halves);
+    for (size_t i = 0; i < lanes; ++i) {
+      std::memcpy(random + 4 * (at + i), first_halves + i, 8);
+      std::memcpy(random + 4 * (at + i) + 2, second_halves + i, 8);
+    }
+  }
+  return at;
+}
+
 template <const Format& F>
 constexpr Kernels<Number<F>> kernels_of() {
   return {widen_array<F>, narrow_array<F>, narrow_array_stochastic<F>};
@@ -196,7 +237,8 @@ const AllKernels& kernels() {
   static constexpr AllKernels all = {
       {kernels_of<spec::f16>(), kernels_of<spec::bf16>(), kernels_of<spec::e4m3>(),
        kernels_of<spec::e4m3fnuz>(), kernels_of<spec::e5m2>(), kernels_of<spec::e8m0>()},
-      round_array_tf32};
+      round_array_tf32,
+      fill_random_blocks};
   return all;
 }
 
@@ -227,6 +269,13 @@ void fill_random(uint32_t* random, size_t n, random::Key key, uint64_t first) {
   size_t i = 0;
   while (i < n) {
     const uint64_t index = first + i;
+    if (index % 4 == 0 && n - i >= 4) {
+      const size_t blocks = (n - i) / 4;
+      const size_t filled =
+          HWY_DYNAMIC_DISPATCH(kernels)().fill_random(&random[i], blocks, key, index / 4);
+      i += 4 * filled;
+      if (filled > 0) continue;
+    }
     const auto words = random::block(key.seed, key.stream, index / 4);
     for (size_t word = index % 4; word < 4 && i < n; ++word) random[i++] = words[word];
   }

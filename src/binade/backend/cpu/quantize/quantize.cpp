@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/norm/norm_rows.h"
 #include "binade/backend/cpu/quantize/coded.h"
+#include "binade/backend/cpu/quantize/group_rows.h"
 #include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/base/parallel.h"
@@ -24,7 +26,7 @@ void read_row(const TensorView& x, int64_t row, int64_t begin, int64_t end, floa
     using T = typename decltype(tag)::type;
     const T* in = x.as<T>() + row * x.strides[0];
     const int64_t step = x.strides[1];
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 2 || std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>) {
       if (step == 1) return formats::widen(in + begin, out, static_cast<size_t>(end - begin));
     }
     for (int64_t column = begin; column < end; ++column)
@@ -324,13 +326,8 @@ class ScaleLevel {
 
   // Multiplies a row's values by their scales.
   void apply(int64_t row, std::vector<float>& values) const {
-    const auto columns = static_cast<int64_t>(values.size());
-    const std::vector<float> factors = of_row(row);
-    for (int64_t at = 0; at < across_; ++at) {
-      const float factor = factors[static_cast<size_t>(at)];
-      const int64_t stop = std::min(columns, (at + 1) * group_.columns);
-      for (int64_t i = at * group_.columns; i < stop; ++i) values[static_cast<size_t>(i)] *= factor;
-    }
+    group_rows().scale(values.data(), static_cast<int64_t>(values.size()), group_.columns,
+                       of_row(row).data());
   }
 
  private:
