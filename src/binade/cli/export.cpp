@@ -64,7 +64,7 @@ io::WeightFormatOptions compressed_weights(const ExportArguments& arguments, con
 }
 
 // What --type says, or what the run was trained for if GGUF has it, or f32.
-std::string gguf_type(const ExportArguments& arguments, const fs::path& from) {
+std::string gguf_type(const ExportArguments& arguments, const io::WeightFormatOptions& trained) {
   if (arguments.weights.head || !arguments.weights.exclude.empty())
     refuse_export("--head and --exclude", "--format compressed-tensors", "--format gguf");
   const std::string& given = arguments.weights.format;
@@ -75,8 +75,8 @@ std::string gguf_type(const ExportArguments& arguments, const fs::path& from) {
                     "--type " + given);
     return given;
   }
-  const auto* trained = formats::find_weight_format(trained_weight_format(from).format);
-  return trained != nullptr && trained->block != nullptr ? std::string(trained->name) : "f32";
+  const auto* format = formats::find_weight_format(trained.format);
+  return format != nullptr && format->block != nullptr ? std::string(format->name) : "f32";
 }
 
 void export_folder(const ExportArguments& arguments, const fs::path& from) {
@@ -137,13 +137,16 @@ void export_gguf(const ExportArguments& arguments, const fs::path& from) {
   // Refused before the weights are read.
   const nn::LanguageModelConfig config = io::read_config(io::config_file(from));
   io::gguf::check_exportable(config);
-  const std::string type = gguf_type(arguments, from);
+  const io::WeightFormatOptions trained = trained_weight_format(from);
+  const std::string type = gguf_type(arguments, trained);
   const fs::path tokenizer =
       io::is_adapter(from) && !data::find_tokenizer(from) ? io::adapter_base(from) : from;
-  const io::gguf::SaveOptions options{.type = io::gguf::find_tensor_type(type),
-                                      .add_tokenizer = [&](io::gguf::Writer& out) {
-                                        data::add_gguf_tokenizer(out, tokenizer, config);
-                                      }};
+  const io::gguf::SaveOptions options{
+      .type = io::gguf::find_tensor_type(type),
+      .trained = type == trained.format ? trained : io::WeightFormatOptions(),
+      .add_tokenizer = [&](io::gguf::Writer& out) {
+        data::add_gguf_tokenizer(out, tokenizer, config);
+      }};
   const auto model = train::load_exact(from);
   io::gguf::save(*model, to, options);
   fmt::print("{}: {} parameters of {} in {}\n", from.string(), grouped(model->parameter_count()),

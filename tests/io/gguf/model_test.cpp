@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "binade/io/gguf/architecture.h"
 #include "binade/io/gguf/rope_divisors.h"
@@ -163,6 +164,30 @@ TEST(GgufModel, RowsThatNoBlockDividesHaveTheNextType) {
 }
 
 // A model whose head is tied, in an architecture that always has one.
+// The file of a model that was trained with rounded weights holds what the forward read.
+TEST(GgufModel, OnlyWeightsThatWereTrainedRoundedAreRounded) {
+  const nn::LanguageModel model(config_of("llama_q8_0"));
+  const TemporaryFolder folder;
+  WeightFormatOptions trained{.format = "mxfp4", .head = true, .exclude = {"k_proj"}};
+  const auto types = [&](const char* name) {
+    save(model, folder / name, {.type = find_tensor_type("mxfp4"), .trained = trained});
+    const File file(folder / name);
+    std::map<std::string, std::string> found;
+    for (const char* tensor : {"token_embd", "output", "blk.0.attn_q", "blk.0.attn_k",
+                               "blk.0.ffn_down", "blk.0.ffn_norm"})
+      found[tensor] = file.find(std::string(tensor) + ".weight")->type->name;
+    return found;
+  };
+  EXPECT_EQ(types("head.gguf"), (std::map<std::string, std::string>{{"token_embd", "F16"},
+                                                                    {"output", "MXFP4"},
+                                                                    {"blk.0.attn_q", "MXFP4"},
+                                                                    {"blk.0.attn_k", "F16"},
+                                                                    {"blk.0.ffn_down", "MXFP4"},
+                                                                    {"blk.0.ffn_norm", "F32"}}));
+  trained.head = false;
+  EXPECT_EQ(types("plain.gguf").at("output"), "F16");
+}
+
 TEST(GgufModel, ATiedHeadIsWrittenTwiceWhereLlamaCppNeedsIt) {
   nn::LanguageModelConfig config = config_of("olmo2");
   config.tied_head = true;

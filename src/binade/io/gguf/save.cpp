@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/gguf/architecture.h"
 #include "binade/io/gguf/rope_divisors.h"
 #include "binade/io/huggingface_config.h"
+#include "binade/io/linear_targets.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -151,12 +153,15 @@ void add_model_keys(Writer& out, const Architecture& architecture,
 
 const TensorType& type_of(std::string_view name) { return *find_tensor_type(name); }
 
+bool is_matrix(const std::string& name, const Shape& shape) {
+  return shape.rank() == 2 && name.ends_with(".weight") && !name.ends_with("_norm.weight") &&
+         !name.starts_with("position_embd");
+}
+
 // The type of a tensor in a file whose matrices have `type`.
 const TensorType& type_of(const std::string& name, const Shape& shape, const TensorType& type,
                           bool is_head) {
-  const bool is_matrix = shape.rank() == 2 && name.ends_with(".weight") &&
-                         !name.ends_with("_norm.weight") && !name.starts_with("position_embd");
-  if (!is_matrix) return type_of("F32");
+  if (!is_matrix(name, shape)) return type_of("F32");
   const bool has_four_bits = type.blocks() != nullptr && type.blocks()->name.find('4') == 1;
   const TensorType* chosen =
       is_head && (has_four_bits || type.name == "MXFP4") ? &type_of("Q6_K") : &type;
@@ -174,13 +179,34 @@ Tensor values_of(const StateDict& parameters, const NamedPart& part) {
   return reshape(contiguous(values), file_shape(parameters, part));
 }
 
+// Hugging Face's names of the weights that were rounded in training.
+std::set<std::string> rounded_weights(const nn::LanguageModel& model,
+                                      const WeightFormatOptions& trained) {
+  std::set<std::string> names;
+  for (const LinearTarget& one : linear_targets(model)) {
+    const auto is_it = [&](const std::string& name) { return names_module(name, one.module); };
+    if (std::none_of(trained.exclude.begin(), trained.exclude.end(), is_it))
+      names.insert(one.part.file_name);
+  }
+  if (trained.head) names.insert(std::string(family_of(model.config()).head));
+  return names;
+}
+
 void add_tensors(Writer& out, const Architecture& architecture, const nn::LanguageModel& model,
-                 const TensorType& type) {
+                 const TensorType& type, const WeightFormatOptions& trained) {
   const LanguageModelConfig& config = model.config();
   const StateDict parameters = parameters_of(model);
+  const bool was_rounded = !trained.format.empty();
+  const std::set<std::string> rounded =
+      was_rounded ? rounded_weights(model, trained) : std::set<std::string>();
+  const auto type_in_file = [&](const std::string& name, const NamedPart& part, const Shape& shape,
+                                bool is_head) -> const TensorType& {
+    if (!was_rounded || !is_matrix(name, shape)) return type_of(name, shape, type, is_head);
+    return rounded.contains(part.part.file_name) ? type : type_of("F16");
+  };
   const auto add = [&](const std::string& name, const NamedPart& part, bool is_head) {
     const Shape shape = file_shape(parameters, part);
-    out.add_tensor(name, shape, type_of(name, shape, type, is_head),
+    out.add_tensor(name, shape, type_in_file(name, part, shape, is_head),
                    [parameters, part] { return values_of(parameters, part); });
   };
   for (const NamedPart& part : named_parts(architecture, config, parameters)) {
@@ -221,7 +247,7 @@ void save(const nn::LanguageModel& model, const Path& path, const SaveOptions& o
   out.add_u32("general.file_type", file_type(type));
   add_model_keys(out, architecture, model.config());
   if (options.add_tokenizer) options.add_tokenizer(out);
-  add_tensors(out, architecture, model, type);
+  add_tensors(out, architecture, model, type, options.trained);
   out.write(path);
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "binade/io/gguf/writer.h"
+#include "binade/io/weight_formats.h"
 #include "binade/nn/language_model.h"
 
 namespace binade::io::gguf {
@@ -11,6 +12,9 @@ struct SaveOptions {
   // Of the matrices; norms, biases and learned positions stay F32. For 4-bit types the head is
   // Q6_K. Rows that no block of a type divides are in the next one of Q6_K, Q8_0 and F16.
   const TensorType* type = nullptr;  // null: F32
+  // Of a model that was trained with its weights rounded (set_weight_format): the layers that were,
+  // and no other matrices, have `type`; others, which the forward read as they are, are F16.
+  WeightFormatOptions trained = {};
   // Adds the keys of the tokenizer (data/tokenizer_json/to_gguf.h).
   std::function<void(Writer&)> add_tokenizer = {};
 };
