@@ -33,6 +33,12 @@ std::vector<const char*> others() {
   };
 }
 
+std::vector<const char*> second_others() {
+  return {
+#include "from_libtorch/second_spellings.inc"
+  };
+}
+
 std::vector<const char*> unseen_others() {
   return {
 #include "from_libtorch/unseen_spellings.inc"

@@ -11,6 +11,7 @@
 
 // What rows of spellings.inc use: the tensors of tests/golden/spellings.py and small modules.
 namespace torch = binade::torch;
+namespace at = binade::at;
 namespace c10 = binade::c10;
 namespace F = torch::nn::functional;
 
@@ -46,9 +47,11 @@ struct Row {
 };
 std::vector<Row> rows();
 std::vector<Row> unseen_rows();
+std::vector<Row> second_rows();
 // The texts of rows that are not compiled.
 std::vector<const char*> others();
 std::vector<const char*> unseen_others();
+std::vector<const char*> second_others();
 
 // Parameters that no random numbers decide.
 void ramp(const nn::Module& module);

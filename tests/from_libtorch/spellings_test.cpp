@@ -114,5 +114,12 @@ TEST(LibTorchSpellings, HoldForASampleNobodyHadSeen) {
   EXPECT_GE(static_cast<double>(good), 0.85 * static_cast<double>(total));
 }
 
+// What a stranger wrote afterwards, with rare functions and arguments by position.
+TEST(LibTorchSpellings, HoldForASecondSample) {
+  const size_t good = run(second_rows()), total = second_rows().size() + second_others().size();
+  EXPECT_GE(total, 700u);
+  EXPECT_GE(static_cast<double>(good), 0.9 * static_cast<double>(total));
+}
+
 }  // namespace
 }  // namespace binade::spellings

@@ -15,6 +15,7 @@ from torch import nn
 import torch.nn.functional as F
 
 import spellings_other
+import spellings_second
 import spellings_tensors
 import spellings_training
 import spellings_unseen
@@ -122,3 +123,4 @@ if __name__ == "__main__":
     folder = pathlib.Path(__file__).parent.parent / "from_libtorch"
     write(folder / "spellings.inc", {**spellings_tensors.ROWS, **spellings_training.ROWS})
     write(folder / "unseen_spellings.inc", spellings_unseen.ROWS)
+    write(folder / "second_spellings.inc", spellings_second.ROWS)

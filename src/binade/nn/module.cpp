@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ostream>
 #include <typeinfo>
@@ -46,13 +47,23 @@ void Module::visit(M& module, const std::string& prefix, F&& f) {
   for (const auto& [name, child] : module.children_) visit<M>(*child, joined(prefix, name), f);
 }
 
-NamedTensors Module::named_parameters() const {
+std::vector<std::string> NamedTensors::keys() const {
+  std::vector<std::string> result;
+  for (const NamedTensor& one : *this) result.push_back(one.first);
+  return result;
+}
+
+NamedTensors Module::named_parameters(bool recurse) const {
   NamedTensors result;
-  visit(*this, "", [&](const std::string& prefix, const Module& module) {
+  const auto collect = [&](const std::string& prefix, const Module& module) {
     for (const auto& [name, tensor] : module.parameters_) {
       if (tensor->defined()) result.emplace_back(joined(prefix, name), *tensor);
     }
-  });
+  };
+  if (recurse)
+    visit(*this, "", collect);
+  else
+    collect("", *this);
   return result;
 }
 
@@ -66,8 +77,14 @@ NamedTensors Module::named_buffers() const {
   return result;
 }
 
-std::vector<std::pair<std::string, Module*>> Module::named_modules() {
-  std::vector<std::pair<std::string, Module*>> result;
+std::vector<NamedModule> Module::named_children() const {
+  std::vector<NamedModule> result;
+  for (const auto& [name, child] : children_) result.emplace_back(name, child);
+  return result;
+}
+
+std::vector<NamedModule> Module::named_modules() {
+  std::vector<NamedModule> result;
   visit(*this, "",
         [&](const std::string& prefix, Module& module) { result.emplace_back(prefix, &module); });
   return result;
@@ -142,7 +159,13 @@ void Module::to(Device device, DType dtype) {
   to(dtype);
 }
 
-void Module::zero_grad() {
+void Module::zero_grad(bool set_to_none) {
+  if (!set_to_none) {
+    for (const Tensor& one : parameters()) {
+      if (one.grad().defined()) one.grad().zero_();
+    }
+    return;
+  }
   for (const Tensor& parameter : parameters()) parameter.zero_grad();
 }
 
@@ -292,6 +315,23 @@ void Module::add_owned_child(std::string name, std::shared_ptr<Module> child) {
     fail("register_module", {.argument = name, .expected = "a module", .found = "none"});
   }
   add_child(std::move(name), *child);
+  owned_.push_back(std::move(child));
+}
+
+void Module::replace_child(const std::string& name, std::shared_ptr<Module> child) {
+  const auto found = std::find_if(children_.begin(), children_.end(),
+                                  [&](const auto& one) { return one.first == name; });
+  if (found == children_.end()) {
+    std::string known;
+    for (const auto& [one, module] : children_) known += (known.empty() ? "" : ", ") + one;
+    fail("replace_module", {.argument = "name", .expected = "one of " + known, .found = name});
+  }
+  if (child == nullptr) {
+    children_.erase(found);
+    return;
+  }
+  child->name_ = name;
+  found->second = child.get();
   owned_.push_back(std::move(child));
 }
 

@@ -27,6 +27,8 @@ class LayerScales;
 
 namespace binade::nn {
 
+class Module;
+
 // The device and dtype of a module's parameters.
 struct Placement {
   Device device = Device::cpu();
@@ -44,6 +46,14 @@ struct NamedTensor : std::pair<std::string, Tensor> {
   const Tensor* operator->() const { return &second; }
 };
 
+// A module with its path.
+struct NamedModule : std::pair<std::string, Module*> {
+  using pair::pair;
+
+  const std::string& key() const { return first; }
+  Module* value() const { return second; }
+};
+
 // Tensors in the order of registration, also by path.
 class NamedTensors : public std::vector<NamedTensor> {
  public:
@@ -54,6 +64,7 @@ class NamedTensors : public std::vector<NamedTensor> {
   // Null if there is none; operator[] fails then.
   const Tensor* find(const std::string& key) const;
   const Tensor& operator[](const std::string& key) const;
+  std::vector<std::string> keys() const;
   operator std::vector<std::pair<std::string, Tensor>>() const { return {begin(), end()}; }
 };
 
@@ -67,9 +78,11 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   // Depth first, in the order of registration; names are paths like "h.0.attn.weight".
-  NamedTensors named_parameters() const;
+  // Without `recurse` those of this module alone.
+  NamedTensors named_parameters(bool recurse = true) const;
   NamedTensors named_buffers() const;
-  std::vector<std::pair<std::string, Module*>> named_modules();
+  std::vector<NamedModule> named_modules();
+  std::vector<NamedModule> named_children() const;
   std::vector<Tensor> parameters() const;
   std::vector<Tensor> buffers() const;
   // The modules that this one refers to, and these with all below them, itself first.
@@ -88,7 +101,8 @@ class Module {
   void to(Device device);
   void to(DType dtype);
   void to(Device device, DType dtype);
-  void zero_grad();
+  // Drops gradients, or sets them to zeros.
+  void zero_grad(bool set_to_none = true);
 
   // Parameters and buffers, shared with the module. Not const: histories of scales are flushed
   // first.
@@ -96,6 +110,18 @@ class Module {
   // Copies values in, converting types. Fails, naming all of them, if entries are missing,
   // unexpected or of another shape; without `strict` missing and unexpected ones are ignored.
   void load_state_dict(const StateDict& state, bool strict = true);
+
+  // state_dict() into an archive of torch/serialize.h, and load_state_dict() from one.
+  template <class Archive>
+  void save(Archive& archive) {
+    for (const auto& [name, tensor] : state_dict()) archive.write(name, tensor);
+  }
+  template <class Archive>
+  void load(Archive& archive) {
+    StateDict state;
+    for (const std::string& key : archive.keys()) archive.read(key, state[key]);
+    load_state_dict(state);
+  }
 
   // The scales that a linear layer keeps for its recipe; null for other modules. For the library's
   // own use.
@@ -127,6 +153,20 @@ class Module {
     return module;
   }
 
+  // Another child in the place of one, and none.
+  template <class M>
+  std::shared_ptr<M> replace_module(const std::string& name, std::shared_ptr<M> module) {
+    replace_child(name, module);
+    return module;
+  }
+  template <class Holder>
+  requires requires(const Holder& holder) { holder.ptr(); }
+  Holder replace_module(const std::string& name, Holder holder) {
+    replace_child(name, holder.ptr());
+    return holder;
+  }
+  void unregister_module(const std::string& name) { replace_child(name, nullptr); }
+
   // Calls f on this module and all below it.
   template <class F>
   void apply(F&& f) {
@@ -152,6 +192,8 @@ class Module {
   void add_buffer(std::string name, Tensor& buffer);
   void add_child(std::string name, Module& child);
   void add_owned_child(std::string name, std::shared_ptr<Module> child);
+  // Null removes the child. Fails if there is none of the name.
+  void replace_child(const std::string& name, std::shared_ptr<Module> child);
 
   // For modules whose state is created at the first use: before_save makes it ready to be saved,
   // before_load creates it if `state` has entries under `prefix`.

@@ -52,6 +52,14 @@ class InPlace {
   bool records_ = false;
 };
 
+// The indices of an axis, for index_put_().
+std::vector<IndexEntry> entries_at(const Tensor& x, int64_t axis, const Tensor& index) {
+  std::vector<IndexEntry> entries(
+      static_cast<size_t>(normalize_axis("index_copy_", axis, x.rank())), Slice());
+  entries.emplace_back(index);
+  return entries;
+}
+
 }  // namespace
 
 #define BINADE_READ(type, name, ...) in_place.read(name)

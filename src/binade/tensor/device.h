@@ -22,6 +22,8 @@ struct Device {
   constexpr bool is_cpu() const { return kind == Kind::cpu; }
   constexpr bool is_cuda() const { return kind == Kind::cuda; }
   constexpr bool is_meta() const { return kind == Kind::meta; }
+  // The same kind, whichever its index: device.type() == kCUDA.
+  constexpr Device type() const { return {kind, 0}; }
   constexpr bool operator==(const Device&) const = default;
 };
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "binade/tensor/arguments.h"
+
 namespace binade {
 
 inline constexpr int max_rank = 8;
@@ -42,6 +44,9 @@ class Shape {
   // The sizes as a list; how many there are.
   std::vector<int64_t> vec() const { return {begin(), end()}; }
   size_t size() const { return static_cast<size_t>(rank_); }
+  bool empty() const { return rank_ == 0; }
+  int64_t at(int axis) const { return (*this)[axis]; }
+  bool equals(const Shape& other) const { return *this == other; }
 
   bool operator==(const Shape& other) const;
 
@@ -58,6 +63,8 @@ class Shape {
 
 // Strides are signed; zero marks a broadcast axis.
 using Strides = Shape;
+
+inline Axes::Axes(const Shape& axes) : std::vector<int64_t>(axes.begin(), axes.end()) {}
 
 // Row-major strides of a dense tensor.
 Strides dense_strides(const Shape& shape);

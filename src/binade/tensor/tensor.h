@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -158,7 +159,12 @@ class Tensor {
   int64_t storage_offset() const { return offset(); }
   bool is_same(const Tensor& other) const { return same_as(other); }
   int64_t element_size() const { return static_cast<int64_t>(size_of(dtype())); }
+  int64_t itemsize() const { return element_size(); }
   int64_t nbytes() const { return bytes(); }
+  static bool is_complex() { return false; }
+  static bool is_sparse() { return false; }
+  int64_t get_device() const { return is_cuda() ? device().index : -1; }
+  uint64_t _version() const { return version(); }
   template <class T>
   T item() const {
     return static_cast<T>(item());
@@ -195,6 +201,52 @@ class Tensor {
     Tensor(*this).set_requires_grad(value);
     return *this;
   }
+  Tensor to(DType dtype, bool non_blocking, bool copy = false) const {
+    static_cast<void>(non_blocking);  // copies to the CPU wait
+    return copy && dtype == this->dtype() ? clone() : to(dtype);
+  }
+  Tensor to(Device device, bool non_blocking) const {
+    static_cast<void>(non_blocking);
+    return to(device);
+  }
+  const Tensor& copy_(const Tensor& source, bool non_blocking) const {
+    static_cast<void>(non_blocking);
+    return copy_(source);
+  }
+  // A flag alone is `unbiased`. Templates, since x.std(1) would prefer a bool to axes.
+  template <std::same_as<bool> Flag>
+  Tensor std(Flag unbiased) const {
+    return std(Axes(), unbiased);
+  }
+  template <std::same_as<bool> Flag>
+  Tensor var(Flag unbiased) const {
+    return var(Axes(), unbiased);
+  }
+  Tensor max(const Tensor& other) const { return maximum(other); }
+  Tensor min(const Tensor& other) const { return minimum(other); }
+  Tensor masked_fill(const Tensor& mask, const Tensor& value) const {
+    return value.to(dtype()).where(mask, *this);
+  }
+  Tensor clamp(double low) const { return clamp_min(low); }
+  Tensor clamp(std::nullopt_t, double high) const { return clamp_max(high); }
+  // One axis for itself. Templates, so that {} stays an empty list.
+  template <std::integral Int>
+  Tensor flip(Int axis) const {
+    return flip(std::vector<int64_t>{axis});
+  }
+  template <std::integral Int>
+  Tensor roll(Int shift) const {
+    return roll(std::vector<int64_t>{shift});
+  }
+  template <std::integral Int>
+  Tensor roll(Int shift, Int axis) const {
+    return roll(std::vector<int64_t>{shift}, {axis});
+  }
+  std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t axis = 0) const {
+    return split_with_sizes(sizes, axis);
+  }
+  Tensor mT() const { return transpose(-2, -1); }
+  Tensor swapdims(int64_t a, int64_t b) const { return transpose(a, b); }
   // autograd::on_gradient(). A hook returns nothing or what replaces the gradient.
   template <class F>
   void register_hook(F hook) const {

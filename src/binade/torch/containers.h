@@ -165,6 +165,11 @@ BINADE_TORCH_MODULE(ModuleList);
 
 // Modules by name, in the order of insertion.
 struct ModuleDictImpl : Module {
+  using Entry = std::pair<std::string, std::shared_ptr<Module>>;
+  ModuleDictImpl() = default;
+  explicit ModuleDictImpl(const std::vector<Entry>& modules) {
+    for (const auto& [key, module] : modules) insert(key, module);
+  }
   template <class M>
   void insert(const std::string& key, const std::shared_ptr<M>& module) {
     register_module(key, module);
@@ -178,6 +183,18 @@ struct ModuleDictImpl : Module {
     return *found;
   }
   size_t size() const { return modules_.size(); }
+  bool empty() const { return modules_.empty(); }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> result;
+    for (const auto& [key, module] : modules_) result.push_back(key);
+    return result;
+  }
+  std::vector<std::shared_ptr<Module>> values() const {
+    std::vector<std::shared_ptr<Module>> result;
+    for (const auto& [key, module] : modules_) result.push_back(module);
+    return result;
+  }
+  const std::vector<Entry>& items() const { return modules_; }
 
  private:
   const std::shared_ptr<Module>* find(const std::string& key) const {
@@ -187,8 +204,32 @@ struct ModuleDictImpl : Module {
     return nullptr;
   }
 
-  std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
+  std::vector<Entry> modules_;
 };
-BINADE_TORCH_MODULE(ModuleDict);
+class ModuleDict : public ModuleHolder<ModuleDictImpl> {
+ public:
+  ModuleDict() : ModuleHolder(std::make_shared<ModuleDictImpl>()) {}
+  ModuleDict(std::initializer_list<ModuleDictImpl::Entry> modules)
+      : ModuleHolder(std::make_shared<ModuleDictImpl>(modules)) {}
+  using ModuleHolder::ModuleHolder;
+};
+
+// Parameters in a list, named "0", "1", ...
+struct ParameterListImpl : Module {
+  void append(const Tensor& parameter) {
+    parameters_.push_back(
+        register_parameter(std::to_string(size()), parameter, parameter.requires_grad()));
+  }
+  size_t size() const { return parameters_.size(); }
+  bool is_empty() const { return parameters_.empty(); }
+  const Tensor& at(size_t i) const { return parameters_.at(i); }
+  const Tensor& operator[](size_t i) const { return at(i); }
+  auto begin() const { return parameters_.begin(); }
+  auto end() const { return parameters_.end(); }
+
+ private:
+  std::vector<Tensor> parameters_;
+};
+BINADE_TORCH_MODULE(ParameterList);
 
 }  // namespace binade::torch::nn

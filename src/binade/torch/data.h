@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,9 @@ struct Example {
   Data data;
   Target target;
 };
+
+// A sample without a target, which is undefined.
+using TensorExample = Example<>;
 
 namespace datasets {
 
@@ -171,11 +175,47 @@ struct Lambda : PerExample<Lambda<Sample>, Sample> {
   std::function<Sample(Sample)> function;
 };
 
+// A function of the data, which leaves the target.
+template <class Target = Tensor>
+struct TensorLambda : PerExample<TensorLambda<Target>, Example<Tensor, Target>> {
+  explicit TensorLambda(std::function<Tensor(Tensor)> function) : function(std::move(function)) {}
+  Example<Tensor, Target> apply(Example<Tensor, Target> sample) {
+    sample.data = function(std::move(sample.data));
+    return sample;
+  }
+  std::function<Tensor(Tensor)> function;
+};
+
 }  // namespace transforms
 
 namespace samplers {
 
-struct SequentialSampler {
+// Indices, a batch at a time; reset() begins the next epoch.
+template <class Derived>
+class Sampler {
+ public:
+  Sampler() = default;
+  explicit Sampler(size_t size) : order_(Derived::order(size)) {}
+
+  std::optional<std::vector<size_t>> next(size_t batch) {
+    if (at_ >= order_.size()) return {};
+    const size_t begin = at_;
+    at_ = std::min(at_ + batch, order_.size());
+    return std::vector<size_t>(order_.begin() + static_cast<std::ptrdiff_t>(begin),
+                               order_.begin() + static_cast<std::ptrdiff_t>(at_));
+  }
+  void reset(std::optional<size_t> size = {}) {
+    order_ = Derived::order(size.value_or(order_.size()));
+    at_ = 0;
+  }
+
+ private:
+  std::vector<size_t> order_;
+  size_t at_ = 0;
+};
+
+struct SequentialSampler : Sampler<SequentialSampler> {
+  using Sampler::Sampler;
   static std::vector<size_t> order(size_t count) {
     std::vector<size_t> result(count);
     std::iota(result.begin(), result.end(), size_t{0});
@@ -184,7 +224,8 @@ struct SequentialSampler {
 };
 
 // A new order in every epoch, of this thread's random numbers.
-struct RandomSampler {
+struct RandomSampler : Sampler<RandomSampler> {
+  using Sampler::Sampler;
   static std::vector<size_t> order(size_t count) {
     const Tensor drawn = randperm(static_cast<int64_t>(count));
     const auto* const values = drawn.data<int64_t>();
@@ -207,11 +248,12 @@ class DataLoaderOptions {
   BINADE_TORCH_LOADER_ARG(size_t, batch_size)
   BINADE_TORCH_LOADER_ARG(size_t, workers)
   BINADE_TORCH_LOADER_ARG(bool, drop_last)
+  BINADE_TORCH_LOADER_ARG(bool, enforce_ordering)  // always: batches come in the sampler's order
 #undef BINADE_TORCH_LOADER_ARG
 
  private:
   size_t batch_size_, workers_ = 0;
-  bool drop_last_ = false;
+  bool drop_last_ = false, enforce_ordering_ = true;
 };
 
 // Batches of a dataset, one epoch for each begin(). Workers prepare them by copies of the dataset.
@@ -321,6 +363,16 @@ template <class Sampler = samplers::RandomSampler, class D>
 std::unique_ptr<StatelessDataLoader<D, Sampler>> make_data_loader(D dataset,
                                                                   DataLoaderOptions options = {}) {
   return std::make_unique<StatelessDataLoader<D, Sampler>>(std::move(dataset), options);
+}
+template <class D, std::derived_from<samplers::Sampler<samplers::SequentialSampler>> Sampler>
+std::unique_ptr<StatelessDataLoader<D, Sampler>> make_data_loader(D dataset, Sampler,
+                                                                  DataLoaderOptions options = {}) {
+  return make_data_loader<Sampler>(std::move(dataset), options);
+}
+template <class D, std::derived_from<samplers::Sampler<samplers::RandomSampler>> Sampler>
+std::unique_ptr<StatelessDataLoader<D, Sampler>> make_data_loader(D dataset, Sampler,
+                                                                  DataLoaderOptions options = {}) {
+  return make_data_loader<Sampler>(std::move(dataset), options);
 }
 
 }  // namespace binade::torch::data

@@ -15,6 +15,30 @@ Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options) {
   return options.applied(binade::from_blob(data, shape, options.dtype(), options.device()));
 }
 
+Tensor from_blob(void* data, const Shape& shape, const Shape& strides,
+                 const TensorOptions& options) {
+  int64_t last = shape.numel() == 0 ? -1 : 0;
+  for (int i = 0; i < shape.rank() && last >= 0; ++i) last += (shape[i] - 1) * strides[i];
+  const Tensor line = binade::from_blob(data, {last + 1}, options.dtype(), options.device());
+  return options.applied(line.strided(shape, strides, 0));
+}
+
+Tensor from_blob(void* data, const Shape& shape, const std::function<void(void*)>& free,
+                 const TensorOptions& options) {
+  return options.applied(binade::from_blob(data, shape, options.dtype(), options.device(),
+                                           [data, free] { free(data); }));
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options) {
+  const Tensor drawn = binade::randint(low, high, shape, options.device());
+  return options.applied(cast(drawn, options.dtype_or(DType::i64)));
+}
+
+Tensor randperm(int64_t count, const TensorOptions& options) {
+  return options.applied(
+      cast(binade::randperm(count).to(options.device()), options.dtype_or(DType::i64)));
+}
+
 Tensor pow(Scalar base, const Tensor& exponent) {
   const bool is_whole = base.is_integer() && !is_floating(exponent.dtype());
   const DType dtype = is_floating(exponent.dtype()) ? exponent.dtype()
@@ -29,6 +53,13 @@ Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   return binade::where(condition, binade::full({}, a.value(), b.dtype(), b.device()), b);
 }
+
+Tensor where(const Tensor& condition, Scalar a, Scalar b) {
+  const bool whole = a.is_integer() && b.is_integer();
+  return where(condition,
+               binade::full({}, a.value(), whole ? DType::i64 : DType::f32, condition.device()), b);
+}
+std::vector<Tensor> where(const Tensor& condition) { return unbind(nonzero(condition), 1); }
 
 std::tuple<Tensor, Tensor, Tensor> _unique2(const Tensor& x, bool, bool return_inverse,
                                             bool return_counts) {
@@ -59,15 +90,69 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Sizes s
                          .dilation = std::move(dilation),
                          .groups = groups});
 }
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, Sizes stride,
+              Sizes padding, Sizes dilation, int64_t groups) {
+  return binade::conv3d(x, weight, bias,
+                        {.stride = std::move(stride),
+                         .padding = std::move(padding),
+                         .dilation = std::move(dilation),
+                         .groups = groups});
+}
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Sizes stride,
+                        Sizes padding, Sizes output_padding, int64_t groups, Sizes dilation) {
+  return binade::conv_transpose1d(x, weight, bias,
+                                  {.stride = std::move(stride),
+                                   .padding = std::move(padding),
+                                   .output_padding = std::move(output_padding),
+                                   .dilation = std::move(dilation),
+                                   .groups = groups});
+}
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Sizes stride,
+                        Sizes padding, Sizes output_padding, int64_t groups, Sizes dilation) {
+  return binade::conv_transpose2d(x, weight, bias,
+                                  {.stride = std::move(stride),
+                                   .padding = std::move(padding),
+                                   .output_padding = std::move(output_padding),
+                                   .dilation = std::move(dilation),
+                                   .groups = groups});
+}
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var, bool training,
+                  double momentum, double eps, bool) {
+  return binade::batch_norm(x, weight, bias, running_mean, running_var,
+                            {.training = training, .momentum = momentum, .eps = eps});
+}
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var, bool use_input_stats,
+                     double, double eps, bool) {
+  if (running_mean.defined() || running_var.defined() || !use_input_stats) {
+    fail("instance_norm", {.argument = "running_mean, use_input_stats",
+                           .expected = "no running statistics",
+                           .found = use_input_stats ? "some" : "use_input_stats = false"});
+  }
+  return binade::instance_norm(x, weight, bias, eps);
+}
+Tensor rms_norm(const Tensor& x, const std::vector<int64_t>& shape, const Tensor& weight,
+                double eps) {
+  if (shape.size() != 1 || x.rank() == 0 || shape[0] != x.size(-1)) {
+    fail("rms_norm", {.argument = "normalized_shape",
+                      .expected = "the last axis of " + describe(x),
+                      .found = to_string(Shape(shape))});
+  }
+  return binade::rms_norm(x, weight, eps);
+}
 Tensor max_pool2d(const Tensor& x, Sizes kernel, Sizes stride, Sizes padding) {
   return nn::functional::max_pool2d(x, nn::MaxPool2dOptions(std::move(kernel))
                                            .stride(std::move(stride))
                                            .padding(std::move(padding)));
 }
-Tensor avg_pool2d(const Tensor& x, Sizes kernel, Sizes stride, Sizes padding) {
+Tensor avg_pool2d(const Tensor& x, Sizes kernel, Sizes stride, Sizes padding, bool ceil_mode,
+                  bool count_include_pad) {
   return nn::functional::avg_pool2d(x, nn::AvgPool2dOptions(std::move(kernel))
                                            .stride(std::move(stride))
-                                           .padding(std::move(padding)));
+                                           .padding(std::move(padding))
+                                           .ceil_mode(ceil_mode)
+                                           .count_include_pad(count_include_pad));
 }
 Tensor layer_norm(const Tensor& x, const std::vector<int64_t>& shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
@@ -140,12 +225,18 @@ Tensor xavier_normal_(Tensor x, double gain) {
   binade::nn::init::xavier_normal_(x, gain);
   return x;
 }
-Tensor kaiming_uniform_(Tensor x, double slope) {
-  binade::nn::init::kaiming_uniform_(x, {.slope = slope});
+Tensor trunc_normal_(Tensor x, double mean, double deviation, double low, double high) {
+  binade::nn::init::trunc_normal_(x,
+                                  {.mean = mean, .deviation = deviation, .low = low, .high = high});
   return x;
 }
-Tensor kaiming_normal_(Tensor x, double slope) {
-  binade::nn::init::kaiming_normal_(x, {.slope = slope});
+Tensor kaiming_uniform_(Tensor x, double slope, FanMode mode, Nonlinearity nonlinearity) {
+  binade::nn::init::kaiming_uniform_(x,
+                                     {.slope = slope, .fan = mode, .nonlinearity = nonlinearity});
+  return x;
+}
+Tensor kaiming_normal_(Tensor x, double slope, FanMode mode, Nonlinearity nonlinearity) {
+  binade::nn::init::kaiming_normal_(x, {.slope = slope, .fan = mode, .nonlinearity = nonlinearity});
   return x;
 }
 Tensor orthogonal_(Tensor x, double gain) {
@@ -157,14 +248,27 @@ Tensor orthogonal_(Tensor x, double gain) {
 
 namespace utils {
 
-double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double p) {
+double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double p,
+                       bool error_if_nonfinite) {
+  if (error_if_nonfinite) {
+    for (const Tensor& one : parameters) {
+      if (!one.grad().defined() || is_finite(one.grad()).all().item() != 0) continue;
+      fail("clip_grad_norm_", {.argument = "parameters",
+                               .expected = "finite gradients",
+                               .found = "infinite or NaN ones of " + describe(one)});
+    }
+  }
   return optim::clip_grad_norm(parameters, max_norm, p).item();
 }
-double clip_grad_norm_(const Tensor& parameter, double max_norm, double p) {
-  return clip_grad_norm_(std::vector{parameter}, max_norm, p);
+double clip_grad_norm_(const Tensor& parameter, double max_norm, double p,
+                       bool error_if_nonfinite) {
+  return clip_grad_norm_(std::vector{parameter}, max_norm, p, error_if_nonfinite);
 }
 void clip_grad_value_(const std::vector<Tensor>& parameters, double limit) {
   optim::clip_grad_value(parameters, limit);
+}
+void clip_grad_value_(const Tensor& parameter, double limit) {
+  clip_grad_value_(std::vector{parameter}, limit);
 }
 
 Tensor parameters_to_vector(const std::vector<Tensor>& parameters) {

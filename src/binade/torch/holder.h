@@ -76,6 +76,11 @@ class ModuleHolder {
     return get()->forward(std::forward<Args>(args)...);
   }
 
+  // An element of a container: net[0]->as<Linear>().
+  template <class I>
+  requires requires(M& module, I index) { module[index]; }
+  decltype(auto) operator[](I index) const { return (*get())[index]; }
+
   const std::shared_ptr<M>& ptr() const { return module_; }
   bool is_empty() const { return module_ == nullptr; }
   explicit operator bool() const { return module_ != nullptr; }

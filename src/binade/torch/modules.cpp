@@ -2,10 +2,14 @@
 
 #include <cmath>
 
+#include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/matmul/recurrent.h"
+#include "binade/ops/shape/shape.h"
+#include "binade/torch/names.h"
 
 namespace binade::torch::nn {
 namespace {
@@ -19,6 +23,17 @@ binade::nn::RecurrentConfig plain(const Options& options) {
           .batch_first = options.batch_first(),
           .dropout = options.dropout(),
           .bidirectional = options.bidirectional()};
+}
+
+// The padding of a convolution that has no weight yet.
+template <int axes>
+std::vector<int64_t> padding_for(const ConvOptions<axes>& options) {
+  Shape shape = Shape::filled(2 + axes, 1);
+  const Sizes& kernel = options.kernel_size();
+  for (int i = 0; i < axes; ++i)
+    shape[2 + i] = kernel.at(kernel.size() == 1 ? 0 : static_cast<size_t>(i));
+  return functional::padding_of(options.padding(), Tensor::empty(shape, DType::f32, Device::meta()),
+                                options.stride(), options.dilation());
 }
 
 Tensor uniform(const Shape& shape, double bound) {
@@ -53,7 +68,7 @@ ConvImpl<axes>::ConvImpl(const ConvOptions<axes>& options)
                                  .out = options.out_channels(),
                                  .kernel = options.kernel_size(),
                                  .options = {.stride = options.stride(),
-                                             .padding = options.padding(),
+                                             .padding = padding_for(options),
                                              .dilation = options.dilation(),
                                              .groups = options.groups()},
                                  .bias = options.bias()}) {}
@@ -68,7 +83,7 @@ ConvTransposeImpl<axes>::ConvTransposeImpl(const ConvOptions<axes>& options)
                                           .out = options.out_channels(),
                                           .kernel = options.kernel_size(),
                                           .options = {.stride = options.stride(),
-                                                      .padding = options.padding(),
+                                                      .padding = options.padding().sizes,
                                                       .output_padding = options.output_padding(),
                                                       .dilation = options.dilation(),
                                                       .groups = options.groups()},
@@ -102,6 +117,33 @@ GroupNormImpl::GroupNormImpl(const GroupNormOptions& options)
   if (!options.affine()) weight = bias = Tensor();
 }
 
+PaddedEmbedding::PaddedEmbedding(const EmbeddingOptions& options)
+    : Embedding(options.num_embeddings(), options.embedding_dim()), options(options) {
+  if (!options.padding_idx()) return;
+  const NoGrad no_grad;
+  binade::fill_(weight[*options.padding_idx()], 0);
+}
+
+Tensor PaddedEmbedding::forward(const Tensor& index) {
+  const Tensor rows = binade::nn::Embedding::forward(index);
+  if (!options.padding_idx()) return rows;
+  int64_t padding = *options.padding_idx();
+  if (padding < 0) padding += options.num_embeddings();
+  return where(unsqueeze(index == padding, -1), rows.detach(), rows);
+}
+
+Embedding Embedding::from_pretrained(const Tensor& weights,
+                                     const EmbeddingFromPretrainedOptions& options) {
+  Embedding result(EmbeddingOptions(weights.size(0), weights.size(1)));
+  result->weight.set_data(weights.detach());
+  result->weight.requires_grad_(!options.freeze());
+  return result;
+}
+
+Tensor unflattened(const Tensor& x, const UnflattenOptions& options) {
+  return unflatten(x, options.dim(), options.sizes());
+}
+
 LSTMImpl::LSTMImpl(const LSTMOptions& options) : binade::nn::LSTM(plain(options)) {}
 
 std::tuple<Tensor, LSTMState> LSTMImpl::forward(const Tensor& x,
@@ -120,8 +162,12 @@ std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& x, const Tensor& state
 }
 
 RNNImpl::RNNImpl(const RNNOptions& options)
-    : binade::nn::RNN(plain(options), options.relu() ? binade::nn::RnnNonlinearity::relu
-                                                     : binade::nn::RnnNonlinearity::tanh) {}
+    : binade::nn::RNN(plain(options), options.nonlinearity() == kReLU
+                                          ? binade::nn::RnnNonlinearity::relu
+                                          : binade::nn::RnnNonlinearity::tanh) {
+  if (options.nonlinearity() != kReLU && options.nonlinearity() != kTanh)
+    fail("RNN", {.argument = "nonlinearity", .expected = "kTanh or kReLU", .found = "another"});
+}
 
 std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& x, const Tensor& state) {
   const binade::nn::RecurrentResult result = (*this)(x, {.hidden = state, .cell = {}});
@@ -209,8 +255,39 @@ Tensor TransformerEncoderLayerImpl::forward(const Tensor& x, const Tensor& mask,
   const auto scope = enter();
   const Tensor attended = std::get<0>(self_attn(x, x, x, key_padding_mask, false, mask));
   const Tensor y = norm1(x + dropout1(attended));
-  const Tensor hidden = dropout(binade::relu(linear1(y)));
+  const Tensor inner = linear1(y);
+  const Tensor hidden = dropout(options.is_gelu() ? binade::gelu(inner) : binade::relu(inner));
   return norm2(y + dropout2(linear2(hidden)));
+}
+
+TransformerEncoderLayerOptions& TransformerEncoderLayerOptions::activation(Nonlinearity function) {
+  if (function != kReLU) {
+    fail("TransformerEncoderLayerOptions",
+         {.argument = "activation", .expected = "kReLU or kGELU", .found = "another"});
+  }
+  is_gelu_ = false;
+  return *this;
+}
+
+TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& options) {
+  for (int64_t i = 0; i < options.num_layers(); ++i)
+    layers->push_back(TransformerEncoderLayer(options.encoder_layer()));
+  register_module("layers", layers);
+}
+
+TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderLayer& layer, int64_t count)
+    : TransformerEncoderImpl(TransformerEncoderOptions(layer->options, count)) {
+  const StateDict values = layer->state_dict();
+  for (const std::shared_ptr<Module>& one : *layers) one->load_state_dict(values);
+}
+
+Tensor TransformerEncoderImpl::forward(const Tensor& x, const Tensor& mask,
+                                       const Tensor& key_padding_mask) {
+  const auto scope = enter();
+  Tensor y = x;
+  for (const std::shared_ptr<Module>& one : *layers)
+    y = one->as<TransformerEncoderLayer>()->forward(y, mask, key_padding_mask);
+  return y;
 }
 
 }  // namespace binade::torch::nn

@@ -10,6 +10,8 @@
 #include "binade/nn/pool.h"
 #include "binade/nn/recurrent.h"
 #include "binade/nn/sequential.h"
+#include "binade/ops/shape/pad.h"
+#include "binade/torch/containers.h"
 #include "binade/torch/functional.h"
 
 // torch::nn's modules: holders of the library's own. Parameters have PyTorch's names.
@@ -83,12 +85,25 @@ struct GroupNormImpl : Callable<binade::nn::GroupNorm> {
 };
 BINADE_TORCH_MODULE(GroupNorm);
 
-struct EmbeddingImpl : Callable<binade::nn::Embedding> {
-  EmbeddingImpl(int64_t count, int64_t width) : EmbeddingImpl(EmbeddingOptions(count, width)) {}
-  explicit EmbeddingImpl(const EmbeddingOptions& options)
-      : Callable(options.num_embeddings(), options.embedding_dim()) {}
+// An embedding one of whose rows stays zero.
+struct PaddedEmbedding : binade::nn::Embedding {
+  explicit PaddedEmbedding(const EmbeddingOptions& options);
+  EmbeddingOptions options;
+
+ protected:
+  Tensor forward(const Tensor& index) override;
 };
-BINADE_TORCH_MODULE(Embedding);
+struct EmbeddingImpl : Callable<PaddedEmbedding> {
+  EmbeddingImpl(int64_t count, int64_t width) : EmbeddingImpl(EmbeddingOptions(count, width)) {}
+  explicit EmbeddingImpl(const EmbeddingOptions& options) : Callable(options) {}
+};
+class Embedding : public ModuleHolder<EmbeddingImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  // With these weights, which do not learn unless the options say so.
+  static Embedding from_pretrained(const Tensor& weights,
+                                   const EmbeddingFromPretrainedOptions& options = {});
+};
 
 // A module without parameters: a function with options.
 template <class Options, Tensor (*function)(const Tensor&, const Options&)>
@@ -113,6 +128,41 @@ using SoftmaxImpl = FunctionImpl<SoftmaxOptions, functional::softmax>;
 BINADE_TORCH_MODULE(Softmax);
 using LogSoftmaxImpl = FunctionImpl<SoftmaxOptions, functional::log_softmax>;
 BINADE_TORCH_MODULE(LogSoftmax);
+using SoftplusImpl = FunctionImpl<SoftplusOptions, functional::softplus>;
+BINADE_TORCH_MODULE(Softplus);
+using CELUImpl = FunctionImpl<CELUOptions, functional::celu>;
+BINADE_TORCH_MODULE(CELU);
+using GLUImpl = FunctionImpl<GLUOptions, functional::glu>;
+BINADE_TORCH_MODULE(GLU);
+using HardshrinkImpl = FunctionImpl<ShrinkOptions, functional::hardshrink>;
+BINADE_TORCH_MODULE(Hardshrink);
+using SoftshrinkImpl = FunctionImpl<ShrinkOptions, functional::softshrink>;
+BINADE_TORCH_MODULE(Softshrink);
+using SoftminImpl = FunctionImpl<SoftmaxOptions, functional::softmin>;
+BINADE_TORCH_MODULE(Softmin);
+struct ThresholdImpl : FunctionImpl<ThresholdOptions, functional::threshold> {
+  ThresholdImpl(double threshold, double value)
+      : ThresholdImpl(ThresholdOptions(threshold, value)) {}
+  ThresholdImpl(const ThresholdOptions& options) : FunctionImpl(options) {}  // NOLINT
+};
+BINADE_TORCH_MODULE(Threshold);
+using PixelShuffleImpl = FunctionImpl<PixelShuffleOptions, functional::pixel_shuffle>;
+BINADE_TORCH_MODULE(PixelShuffle);
+Tensor unflattened(const Tensor& x, const UnflattenOptions& options);
+using UnflattenImpl = FunctionImpl<UnflattenOptions, unflattened>;
+BINADE_TORCH_MODULE(Unflatten);
+template <PadMode mode>
+Tensor padded(const Tensor& x, const PadOptions2d& options) {
+  return binade::pad(x, options.padding(), {.mode = mode});
+}
+template <PadMode mode>
+struct Pad2dImpl : FunctionImpl<PadOptions2d, padded<mode>> {
+  Pad2dImpl(const PadOptions2d& options)  // NOLINT: of its options
+      : FunctionImpl<PadOptions2d, padded<mode>>(options) {}
+};
+BINADE_TORCH_MODULE_IMPL(ZeroPad2d, Pad2dImpl<PadMode::constant>);
+BINADE_TORCH_MODULE_IMPL(ReflectionPad2d, Pad2dImpl<PadMode::reflect>);
+BINADE_TORCH_MODULE_IMPL(ReplicationPad2d, Pad2dImpl<PadMode::replicate>);
 using UpsampleImpl = FunctionImpl<UpsampleOptions, functional::interpolate>;
 BINADE_TORCH_MODULE(Upsample);
 template <int axes, Tensor (*function)(const Tensor&, const PoolOptions<axes>&)>
@@ -161,8 +211,6 @@ using SigmoidImpl = Callable<binade::nn::Sigmoid>;
 BINADE_TORCH_MODULE(Sigmoid);
 using TanhImpl = Callable<binade::nn::Tanh>;
 BINADE_TORCH_MODULE(Tanh);
-using SoftplusImpl = Callable<binade::nn::Softplus>;
-BINADE_TORCH_MODULE(Softplus);
 using HardswishImpl = Callable<binade::nn::Hardswish>;
 BINADE_TORCH_MODULE(Hardswish);
 using HardsigmoidImpl = Callable<binade::nn::Hardsigmoid>;
@@ -173,6 +221,8 @@ using ReLU6Impl = Callable<binade::nn::FunctionLayer<binade::relu6>>;
 BINADE_TORCH_MODULE(ReLU6);
 using LogSigmoidImpl = Callable<binade::nn::FunctionLayer<binade::logsigmoid>>;
 BINADE_TORCH_MODULE(LogSigmoid);
+using TanhshrinkImpl = Callable<binade::nn::FunctionLayer<functional::tanhshrink>>;
+BINADE_TORCH_MODULE(Tanhshrink);
 using SoftsignImpl = Callable<binade::nn::FunctionLayer<binade::softsign>>;
 BINADE_TORCH_MODULE(Softsign);
 
@@ -266,7 +316,28 @@ struct TransformerEncoderLayerImpl : Module {
 };
 BINADE_TORCH_MODULE(TransformerEncoderLayer);
 
+// Layers one after another.
+struct TransformerEncoderImpl : Module {
+  explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
+  TransformerEncoderImpl(const TransformerEncoderLayerOptions& layer, int64_t layers)
+      : TransformerEncoderImpl(TransformerEncoderOptions(layer, layers)) {}
+  // As many layers with the options of this one, whose values are copied.
+  TransformerEncoderImpl(const TransformerEncoderLayer& layer, int64_t layers);
+  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& key_padding_mask = {});
+  ModuleList layers;
+};
+BINADE_TORCH_MODULE(TransformerEncoder);
+
 // ---- distances and losses ----
+
+struct PairwiseDistanceImpl : Module {
+  explicit PairwiseDistanceImpl(const PairwiseDistanceOptions& options = {}) : options(options) {}
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    return functional::pairwise_distance(a, b, options);
+  }
+  PairwiseDistanceOptions options;
+};
+BINADE_TORCH_MODULE(PairwiseDistance);
 
 struct CosineSimilarityImpl : Module {
   explicit CosineSimilarityImpl(const CosineSimilarityOptions& options = {}) : options(options) {}
@@ -304,5 +375,42 @@ using KLDivLossImpl = LossImpl<KLDivLossOptions, functional::kl_div>;
 BINADE_TORCH_MODULE(KLDivLoss);
 using SoftMarginLossImpl = LossImpl<LossOptions, functional::soft_margin_loss>;
 BINADE_TORCH_MODULE(SoftMarginLoss);
+using HingeEmbeddingLossImpl =
+    LossImpl<HingeEmbeddingLossOptions, functional::hinge_embedding_loss>;
+BINADE_TORCH_MODULE(HingeEmbeddingLoss);
+using MultiMarginLossImpl = LossImpl<MultiMarginLossOptions, functional::multi_margin_loss>;
+BINADE_TORCH_MODULE(MultiMarginLoss);
+using PoissonNLLLossImpl = LossImpl<PoissonNLLLossOptions, functional::poisson_nll_loss>;
+BINADE_TORCH_MODULE(PoissonNLLLoss);
+
+// Losses of two tensors and a target.
+template <class Options,
+          Tensor (*function)(const Tensor&, const Tensor&, const Tensor&, const Options&)>
+struct PairLossImpl : Module {
+  explicit PairLossImpl(const Options& options = {}) : options(options) {}
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) {
+    return function(a, b, c, options);
+  }
+  Options options;
+};
+using TripletMarginLossImpl =
+    PairLossImpl<TripletMarginLossOptions, functional::triplet_margin_loss>;
+BINADE_TORCH_MODULE(TripletMarginLoss);
+using MarginRankingLossImpl =
+    PairLossImpl<MarginRankingLossOptions, functional::margin_ranking_loss>;
+BINADE_TORCH_MODULE(MarginRankingLoss);
+using CosineEmbeddingLossImpl =
+    PairLossImpl<CosineEmbeddingLossOptions, functional::cosine_embedding_loss>;
+BINADE_TORCH_MODULE(CosineEmbeddingLoss);
+
+struct CTCLossImpl : Module {
+  explicit CTCLossImpl(const CTCLossOptions& options = {}) : options(options) {}
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths) {
+    return functional::ctc_loss(log_probs, targets, input_lengths, target_lengths, options);
+  }
+  CTCLossOptions options;
+};
+BINADE_TORCH_MODULE(CTCLoss);
 
 }  // namespace binade::torch::nn

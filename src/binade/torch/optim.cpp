@@ -47,6 +47,13 @@ binade::optim::AdagradOptions AdagradOptions::plain() const {
           .eps = eps()};
 }
 
+void Optimizer::zero_grad(bool set_to_none) {
+  if (set_to_none) return native().zero_grad();
+  for (const Tensor& one : parameters()) {
+    if (one.grad().defined()) one.grad().zero_();
+  }
+}
+
 Tensor Optimizer::step(const std::function<Tensor()>& closure) {
   Tensor loss;
   if (closure) {

@@ -147,7 +147,8 @@ class Optimizer : public amp::Steppable {
   // For GradScaler.
   void step(const amp::StepControl& control) override;
 
-  void zero_grad() { native().zero_grad(); }
+  // Without `set_to_none` gradients become zeros and stay.
+  void zero_grad(bool set_to_none = true);
   std::vector<Tensor> parameters() const override { return native().parameters(); }
   std::vector<Tensor> gradients() const override { return native().gradients(); }
   std::vector<OptimizerParamGroup>& param_groups() { return groups_; }

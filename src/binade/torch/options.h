@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/nn/init.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/reduce/reduce.h"
@@ -22,11 +23,37 @@ inline constexpr BatchMean kBatchMean;
 inline constexpr Reduce kMean = Reduce::mean, kSum = Reduce::sum, kNone = Reduce::none;
 inline constexpr PadMode kConstant = PadMode::constant, kReflect = PadMode::reflect,
                          kReplicate = PadMode::replicate;
-enum class Resize : uint8_t { nearest, bilinear };
-inline constexpr Resize kNearest = Resize::nearest, kBilinear = Resize::bilinear;
+enum class Resize : uint8_t { nearest, bilinear, bicubic };
+inline constexpr Resize kNearest = Resize::nearest, kBilinear = Resize::bilinear,
+                        kBicubic = Resize::bicubic;
+// Functions between layers, and the fans of init's functions.
+using Nonlinearity = binade::nn::init::Nonlinearity;
+inline constexpr Nonlinearity kLinear = Nonlinearity::linear, kSigmoid = Nonlinearity::sigmoid,
+                              kTanh = Nonlinearity::tanh, kReLU = Nonlinearity::relu,
+                              kLeakyReLU = Nonlinearity::leaky_relu, kSELU = Nonlinearity::selu;
+struct GeluFunction {};
+inline constexpr GeluFunction kGELU;
+using FanMode = binade::nn::init::Kaiming::Fan;
+inline constexpr FanMode kFanIn = FanMode::in, kFanOut = FanMode::out;
 // torch::Reduction::Sum.
 struct Reduction {
   static constexpr Reduce None = Reduce::none, Mean = Reduce::mean, Sum = Reduce::sum;
+};
+
+// Padding of convolutions: sizes, none, or as much as keeps the size.
+struct SamePadding {};
+inline constexpr SamePadding kSame;
+struct ValidPadding {};
+inline constexpr ValidPadding kValid;
+struct Padding {
+  Padding(Sizes sizes) : sizes(std::move(sizes)) {}  // NOLINT: each stands for padding
+  Padding(int64_t size) : sizes(size) {}             // NOLINT
+  Padding(std::initializer_list<int64_t> sizes) : sizes(sizes) {}
+  Padding(SamePadding) : same(true) {}  // NOLINT
+  Padding(ValidPadding) {}              // NOLINT
+
+  Sizes sizes = 0;
+  bool same = false;
 };
 
 namespace nn {
@@ -55,7 +82,7 @@ struct ConvOptions {
   BINADE_TORCH_ARG(int64_t, out_channels);
   BINADE_TORCH_ARG(Sizes, kernel_size);
   BINADE_TORCH_ARG(Sizes, stride) = 1;
-  BINADE_TORCH_ARG(Sizes, padding) = 0;
+  BINADE_TORCH_ARG(Padding, padding) = 0;
   BINADE_TORCH_ARG(Sizes, output_padding) = 0;  // of transposed convolutions
   BINADE_TORCH_ARG(Sizes, dilation) = 1;
   BINADE_TORCH_ARG(int64_t, groups) = 1;
@@ -110,6 +137,10 @@ struct EmbeddingOptions {
   EmbeddingOptions(int64_t count, int64_t width) : num_embeddings_(count), embedding_dim_(width) {}
   BINADE_TORCH_ARG(int64_t, num_embeddings);
   BINADE_TORCH_ARG(int64_t, embedding_dim);
+  BINADE_TORCH_ARG(std::optional<int64_t>, padding_idx) = {};  // its row is zero and stays so
+};
+struct EmbeddingFromPretrainedOptions {
+  BINADE_TORCH_ARG(bool, freeze) = true;
 };
 
 struct DropoutOptions {
@@ -126,6 +157,7 @@ struct PoolOptions {
   BINADE_TORCH_ARG(Sizes, kernel_size);
   BINADE_TORCH_ARG(Sizes, stride) = {};
   BINADE_TORCH_ARG(Sizes, padding) = 0;
+  BINADE_TORCH_ARG(Sizes, dilation) = 1;  // of max pools; 1 alone is there
   BINADE_TORCH_ARG(bool, ceil_mode) = false;
   BINADE_TORCH_ARG(bool, count_include_pad) = true;
 };
@@ -177,6 +209,52 @@ struct HardtanhOptions {
   BINADE_TORCH_ARG(double, min_val) = -1;
   BINADE_TORCH_ARG(double, max_val) = 1;
 };
+struct SoftplusOptions {
+  BINADE_TORCH_ARG(double, beta) = 1;
+  BINADE_TORCH_ARG(double, threshold) = 20;
+};
+struct CELUOptions {
+  BINADE_TORCH_ARG(double, alpha) = 1;
+};
+struct GLUOptions {
+  GLUOptions(int64_t dim = -1) : dim_(dim) {}  // NOLINT
+  BINADE_TORCH_ARG(int64_t, dim);
+};
+struct ShrinkOptions {
+  ShrinkOptions(double lambda = 0.5) : lambda_(lambda) {}  // NOLINT
+  BINADE_TORCH_ARG(double, lambda);
+};
+using HardshrinkOptions = ShrinkOptions;
+using SoftshrinkOptions = ShrinkOptions;
+struct ThresholdOptions {
+  ThresholdOptions(double threshold, double value) : threshold_(threshold), value_(value) {}
+  BINADE_TORCH_ARG(double, threshold);
+  BINADE_TORCH_ARG(double, value);
+};
+struct UnflattenOptions {
+  UnflattenOptions(int64_t dim, std::vector<int64_t> sizes) : dim_(dim), sizes_(std::move(sizes)) {}
+  BINADE_TORCH_ARG(int64_t, dim);
+  BINADE_TORCH_ARG(std::vector<int64_t>, sizes);
+};
+struct PixelShuffleOptions {
+  PixelShuffleOptions(int64_t factor) : upscale_factor_(factor) {}  // NOLINT
+  BINADE_TORCH_ARG(int64_t, upscale_factor);
+};
+// Of ZeroPad2d and its kin: one number for all sides, or {left, right, top, bottom}.
+struct PadOptions2d {
+  PadOptions2d(int64_t side) : padding_(4, side) {}                             // NOLINT
+  PadOptions2d(std::vector<int64_t> padding) : padding_(std::move(padding)) {}  // NOLINT
+  PadOptions2d(std::initializer_list<int64_t> padding) : padding_(padding) {}
+  BINADE_TORCH_ARG(std::vector<int64_t>, padding);
+};
+using ZeroPad2dOptions = PadOptions2d;
+using ReflectionPad2dOptions = PadOptions2d;
+using ReplicationPad2dOptions = PadOptions2d;
+struct PairwiseDistanceOptions {
+  BINADE_TORCH_ARG(double, p) = 2;
+  BINADE_TORCH_ARG(double, eps) = 1e-6;
+  BINADE_TORCH_ARG(bool, keepdim) = false;
+};
 struct FlattenOptions {
   BINADE_TORCH_ARG(int64_t, start_dim) = 1;
   BINADE_TORCH_ARG(int64_t, end_dim) = -1;
@@ -199,7 +277,7 @@ struct RecurrentOptions {
   BINADE_TORCH_ARG(bool, batch_first) = false;
   BINADE_TORCH_ARG(double, dropout) = 0;
   BINADE_TORCH_ARG(bool, bidirectional) = false;
-  BINADE_TORCH_ARG(bool, relu) = false;  // of RNN: relu instead of tanh
+  BINADE_TORCH_ARG(Nonlinearity, nonlinearity) = kTanh;  // of RNN
 };
 using LSTMOptions = RecurrentOptions<false>;
 using GRUOptions = RecurrentOptions<false>;
@@ -228,6 +306,24 @@ struct TransformerEncoderLayerOptions {
   BINADE_TORCH_ARG(int64_t, nhead);
   BINADE_TORCH_ARG(int64_t, dim_feedforward) = 2048;
   BINADE_TORCH_ARG(double, dropout) = 0.1;
+
+ public:
+  // kReLU or kGELU, between the two linear layers.
+  TransformerEncoderLayerOptions& activation(Nonlinearity function);
+  TransformerEncoderLayerOptions& activation(GeluFunction) {
+    is_gelu_ = true;
+    return *this;
+  }
+  bool is_gelu() const { return is_gelu_; }
+
+ private:
+  bool is_gelu_ = false;
+};
+struct TransformerEncoderOptions {
+  TransformerEncoderOptions(TransformerEncoderLayerOptions layer, int64_t layers)
+      : encoder_layer_(std::move(layer)), num_layers_(layers) {}
+  BINADE_TORCH_ARG(TransformerEncoderLayerOptions, encoder_layer);
+  BINADE_TORCH_ARG(int64_t, num_layers);
 };
 
 struct CosineSimilarityOptions {
@@ -288,6 +384,32 @@ struct KLDivLossOptions {
   BINADE_TORCH_ARG(BatchReduction, reduction);
   BINADE_TORCH_ARG(bool, log_target) = false;
 };
+// Losses with a margin.
+template <int at_first>
+struct MarginOptions {
+  BINADE_TORCH_ARG(double, margin) = at_first;
+  BINADE_TORCH_ARG(Reduce, reduction) = kMean;
+};
+using MarginRankingLossOptions = MarginOptions<0>;
+using HingeEmbeddingLossOptions = MarginOptions<1>;
+using CosineEmbeddingLossOptions = MarginOptions<0>;
+struct MultiMarginLossOptions {
+  BINADE_TORCH_ARG(double, p) = 1;
+  BINADE_TORCH_ARG(double, margin) = 1;
+  BINADE_TORCH_ARG(Tensor, weight) = {};
+  BINADE_TORCH_ARG(Reduce, reduction) = kMean;
+};
+struct PoissonNLLLossOptions {
+  BINADE_TORCH_ARG(bool, log_input) = true;
+  BINADE_TORCH_ARG(bool, full) = false;
+  BINADE_TORCH_ARG(double, eps) = 1e-8;
+  BINADE_TORCH_ARG(Reduce, reduction) = kMean;
+};
+struct CTCLossOptions {
+  BINADE_TORCH_ARG(int64_t, blank) = 0;
+  BINADE_TORCH_ARG(Reduce, reduction) = kMean;
+  BINADE_TORCH_ARG(bool, zero_infinity) = false;
+};
 struct TripletMarginLossOptions {
   BINADE_TORCH_ARG(double, margin) = 1;
   BINADE_TORCH_ARG(Reduce, reduction) = kMean;
@@ -323,12 +445,28 @@ using BinaryCrossEntropyFuncOptions = BCELossOptions;
 using BinaryCrossEntropyWithLogitsFuncOptions = BCEWithLogitsLossOptions;
 using KLDivFuncOptions = KLDivLossOptions;
 using TripletMarginLossFuncOptions = TripletMarginLossOptions;
+using MarginRankingLossFuncOptions = MarginRankingLossOptions;
+using HingeEmbeddingLossFuncOptions = HingeEmbeddingLossOptions;
+using CosineEmbeddingLossFuncOptions = CosineEmbeddingLossOptions;
+using MultiMarginLossFuncOptions = MultiMarginLossOptions;
+using PoissonNLLLossFuncOptions = PoissonNLLLossOptions;
+using CTCLossFuncOptions = CTCLossOptions;
+using SoftMarginLossFuncOptions = SoftMarginLossOptions;
+using SoftplusFuncOptions = SoftplusOptions;
+using CELUFuncOptions = CELUOptions;
+using GLUFuncOptions = GLUOptions;
+using HardshrinkFuncOptions = ShrinkOptions;
+using SoftshrinkFuncOptions = ShrinkOptions;
+using ThresholdFuncOptions = ThresholdOptions;
+using SoftminFuncOptions = SoftmaxOptions;
+using PairwiseDistanceFuncOptions = PairwiseDistanceOptions;
+using PixelShuffleFuncOptions = PixelShuffleOptions;
 
 template <int axes>
 struct ConvFuncOptions {
   BINADE_TORCH_ARG(Tensor, bias) = {};
   BINADE_TORCH_ARG(Sizes, stride) = 1;
-  BINADE_TORCH_ARG(Sizes, padding) = 0;
+  BINADE_TORCH_ARG(Padding, padding) = 0;
   BINADE_TORCH_ARG(Sizes, output_padding) = 0;
   BINADE_TORCH_ARG(Sizes, dilation) = 1;
   BINADE_TORCH_ARG(int64_t, groups) = 1;
@@ -344,6 +482,27 @@ struct DropoutFuncOptions {
   BINADE_TORCH_ARG(double, p) = 0.5;
   BINADE_TORCH_ARG(bool, training) = false;
   BINADE_TORCH_ARG(bool, inplace) = false;
+};
+using Dropout2dFuncOptions = DropoutFuncOptions;
+using Dropout3dFuncOptions = DropoutFuncOptions;
+struct GumbelSoftmaxFuncOptions {
+  BINADE_TORCH_ARG(double, tau) = 1;
+  BINADE_TORCH_ARG(bool, hard) = false;
+  BINADE_TORCH_ARG(int64_t, dim) = -1;
+};
+struct InstanceNormFuncOptions {
+  BINADE_TORCH_ARG(Tensor, weight) = {};
+  BINADE_TORCH_ARG(Tensor, bias) = {};
+  BINADE_TORCH_ARG(double, eps) = 1e-5;
+};
+struct FoldFuncOptions {
+  FoldFuncOptions(Sizes size, Sizes kernel)
+      : output_size_(std::move(size)), kernel_size_(std::move(kernel)) {}
+  BINADE_TORCH_ARG(Sizes, output_size);
+  BINADE_TORCH_ARG(Sizes, kernel_size);
+  BINADE_TORCH_ARG(Sizes, dilation) = 1;
+  BINADE_TORCH_ARG(Sizes, padding) = 0;
+  BINADE_TORCH_ARG(Sizes, stride) = 1;
 };
 struct LayerNormFuncOptions {
   LayerNormFuncOptions(std::vector<int64_t> shape)
@@ -382,6 +541,7 @@ struct PadFuncOptions {
 };
 struct UnfoldFuncOptions {
   UnfoldFuncOptions(Sizes kernel) : kernel_size_(std::move(kernel)) {}  // NOLINT
+  UnfoldFuncOptions(int64_t kernel) : kernel_size_(kernel) {}           // NOLINT
   UnfoldFuncOptions(std::initializer_list<int64_t> kernel) : kernel_size_(kernel) {}
   BINADE_TORCH_ARG(Sizes, kernel_size);
   BINADE_TORCH_ARG(Sizes, dilation) = 1;

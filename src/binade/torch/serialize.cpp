@@ -22,6 +22,11 @@ void load(Tensor& x, const std::string& path) {
   x = entry(io::load_safetensors(path), tensor_key, path);
 }
 
+void load(Tensor& x, const std::string& path, binade::Device device) {
+  load(x, path);
+  x = x.to(device);
+}
+
 void save(const std::vector<Tensor>& tensors, const std::string& path) {
   StateDict state;
   for (size_t i = 0; i < tensors.size(); ++i) state[std::to_string(i)] = tensors[i].detach();

@@ -12,6 +12,7 @@ namespace binade::torch {
 
 void save(const Tensor& x, const std::string& path);
 void load(Tensor& x, const std::string& path);
+void load(Tensor& x, const std::string& path, binade::Device device);
 void save(const std::vector<Tensor>& tensors, const std::string& path);
 void load(std::vector<Tensor>& tensors, const std::string& path);
 void save_module(binade::nn::Module& module, const std::string& path);

@@ -224,11 +224,17 @@ Tensor Tensor::operator[](int64_t index) const {
   return binade::select(*this, 0, index);
 }
 
-Tensor expand(const Tensor& x, const Shape& shape) {
+Tensor expand(const Tensor& x, const Shape& wanted) {
   require_defined("expand", "x", x);
+  Shape shape = wanted;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int own = i - shape.rank() + x.rank();
+    if (shape[i] == -1 && own >= 0) shape[i] = x.shape()[own];
+  }
   if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
-    fail("expand",
-         {.argument = "shape", .expected = "sizes of at least 0", .found = to_string(shape)});
+    fail("expand", {.argument = "shape",
+                    .expected = "sizes of at least 0, or -1 for those of " + describe(x),
+                    .found = to_string(wanted)});
   }
   if (broadcast("expand", x.shape(), shape) != shape) {
     fail("expand", {.argument = "shape",
