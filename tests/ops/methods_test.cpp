@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "binade/autograd/autograd_meta.h"
 #include "binade/ops/create/create.h"
@@ -196,6 +197,46 @@ TEST(Methods, CompareWithTolerance) {
   EXPECT_FALSE(tensor({5.0}).allclose(tensor({inf})));
   EXPECT_TRUE(tensor({1.0}).allclose(tensor({1.5}), 0, 0.5));
   EXPECT_FALSE(tensor({nan}).allclose(tensor({nan})));
+}
+
+// 1 is an axis, whatever its type, and a flag is none.
+TEST(Methods, SpreadAlongOneAxisOrAll) {
+  const Tensor x = tensor({{1.0, 3.0}, {2.0, 6.0}});
+  EXPECT_THAT(read(x.var(1)), ElementsAre(2, 8));
+  EXPECT_THAT(read(x.var(int64_t{0})), ElementsAre(0.5, 4.5));
+  EXPECT_THAT(read(x.var(false)), ElementsAre(3.5));
+  EXPECT_THAT(read(x.std(1, false)), ElementsAre(1, 2));
+  EXPECT_EQ(x.std(0).shape(), (Shape{2}));
+  EXPECT_EQ(x.std(true).shape(), Shape{});
+  static_assert(!std::is_constructible_v<Axes, bool>);
+}
+
+TEST(Methods, TakeNumbersForLists) {
+  const Tensor x = grid();
+  EXPECT_THAT(read(x.flip(1)), ElementsAre(2, 1, 0, 5, 4, 3));
+  EXPECT_THAT(read(x.flip({})), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(read(x.roll(1, 0)), ElementsAre(3, 4, 5, 0, 1, 2));
+  EXPECT_THAT(read(x.roll(1)), ElementsAre(5, 0, 1, 2, 3, 4));
+  EXPECT_THAT(read(x.clamp(3)), ElementsAre(3, 3, 3, 3, 4, 5));
+  EXPECT_THAT(read(x.max(x.flip(1))), ElementsAre(2, 1, 2, 5, 4, 5));
+  EXPECT_THAT(read(x.split({1, 2}, 1)[1]), ElementsAre(1, 2, 4, 5));
+}
+
+TEST(Methods, ExpandKeepsSizesOfMinusOne) {
+  const Tensor x = grid().unsqueeze(1);
+  EXPECT_EQ(x.expand({-1, 4, -1}).shape(), (Shape{2, 4, 3}));
+  EXPECT_EQ(x.expand({5, -1, 4, -1}).shape(), (Shape{5, 2, 4, 3}));
+  EXPECT_THAT(error_of([&] { x.expand({-1, 2, 4, 3}); }), HasSubstr("or -1 for those of"));
+  EXPECT_THAT(error_of([&] { x.expand({-2, 4, 3}); }), HasSubstr("found [-2, 4, 3]"));
+}
+
+TEST(Methods, WriteSourcesIntoPlaces) {
+  const Tensor x = grid();
+  x.index_copy_(1, tensor({2, 0}), tensor({{7.0, 8.0}, {9.0, 10.0}}));
+  EXPECT_THAT(read(x), ElementsAre(8, 1, 7, 10, 4, 9));
+  x.fill_(tensor(2.0));
+  EXPECT_THAT(read(x), ElementsAre(2, 2, 2, 2, 2, 2));
+  EXPECT_THAT(read(x.bernoulli_(1)), ElementsAre(1, 1, 1, 1, 1, 1));
 }
 
 }  // namespace
