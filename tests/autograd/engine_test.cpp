@@ -203,6 +203,45 @@ TEST(Hooks, OfALeafSeeItsWholeGradientOnce) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(Hooks, OfALeafSeeWhatABackwardAddsToItsGradient) {
+  const Tensor x = leaf({1, 2}, {2});
+  sum(x).backward();
+  const Tensor alias = x.grad();
+  std::vector<double> seen;
+  on_gradient(x, [&](const Tensor& g) { return seen = test::read(g), g * 10.0; });
+  int finished = 0;
+  after_gradient(x, [&] { finished += test::read(x.grad())[0] == 21; });
+  sum(x * 2.0).backward();
+  EXPECT_THAT(seen, ElementsAre(2, 2));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(21, 21));
+  EXPECT_THAT(test::read(alias), ElementsAre(21, 21)) << "it adds in place";
+  EXPECT_EQ(finished, 1) << "with the sum";
+  x.backward(ones({2}));
+  EXPECT_THAT(seen, ElementsAre(1, 1));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(31, 31));
+}
+
+TEST(Hooks, OfALeafSeeTheSameWithCheckpoints) {
+  const Tensor w = leaf({2}, {1}), x = leaf({3}, {1});
+  std::vector<double> seen;
+  on_gradient(w, [&](const Tensor& g) { return seen = test::read(g), Tensor(); });
+  const auto block = [w](std::span<const Tensor> in) { return in[0] * w; };
+  for (int pass = 1; pass <= 2; ++pass) {
+    const Tensor first = checkpoint(block, {x});
+    (checkpoint(block, {first}) + w).backward();
+    EXPECT_THAT(seen, ElementsAre(13));
+    EXPECT_THAT(test::read(w.grad()), ElementsAre(13 * pass));
+  }
+}
+
+TEST(Hooks, OfALeafLeaveItsGradientAfterAnError) {
+  const Tensor x = leaf({1, 2}, {2});
+  sum(x).backward();
+  on_gradient(x, [](const Tensor&) { return ones({3}); });
+  EXPECT_NE(test::error_of([&] { sum(x).backward(); }), "");
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(1, 1));
+}
+
 TEST(Hooks, OfARootThatIsALeafFire) {
   const Tensor x = leaf({1, 2}, {2});
   int calls = 0;

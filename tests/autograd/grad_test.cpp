@@ -114,5 +114,16 @@ TEST(RetainGrad, SeesTheGradientAfterItsHooks) {
   EXPECT_THAT(read(y.grad()), ElementsAre(10, 10));
 }
 
+TEST(Grad, RunsTheHooksOfLeavesAndKeepsTheirGradients) {
+  const Tensor x = leaf({1, 2}, {2}), w = leaf({3, 4}, {2});
+  for (const Tensor& hooked : {x, w}) {
+    hooked.set_grad(ones({2}));
+    autograd::on_gradient(hooked, [](const Tensor& g) { return g * 10.0; });
+  }
+  EXPECT_THAT(read(grad({sum(x * w)}, {x})[0]), ElementsAre(30, 40));
+  EXPECT_THAT(read(x.grad()), ElementsAre(1, 1));
+  EXPECT_THAT(read(w.grad()), ElementsAre(1, 1));
+}
+
 }  // namespace
 }  // namespace binade

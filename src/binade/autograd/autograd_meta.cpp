@@ -27,6 +27,15 @@ void on_gradient(const Tensor& tensor, Hook hook) {
   tensor.autograd_meta()->hooks.push_back(std::move(hook));
 }
 
+void after_gradient(const Tensor& leaf, std::function<void()> function) {
+  if (!leaf.requires_grad() || !leaf.is_leaf()) {
+    fail("after_gradient", {.argument = "leaf",
+                            .expected = "a leaf that requires a gradient",
+                            .found = describe(leaf)});
+  }
+  leaf.autograd_meta()->after_gradient.push_back(std::move(function));
+}
+
 }  // namespace autograd
 
 void Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {

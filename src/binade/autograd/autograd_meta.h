@@ -76,11 +76,16 @@ struct AutogradMeta {
   int pending = 0;  // contributions still to come in the running backward
 
   std::vector<Hook> hooks;
+  std::vector<std::function<void()>> after_gradient;  // of leaves
 };
 
-// Calls `hook` with each finished gradient of `tensor`, which must require one. The tensor owns the
+// Calls `hook` with each finished gradient of `tensor`, which must require one: what a backward()
+// has found, before a leaf adds it to the gradient that it has already. The tensor owns the
 // hook: one that captures its own tensor, or one computed from it, keeps both alive forever. Let it
 // use the gradient it is passed, and capture a name or an index. It runs in backward()'s state.
 void on_gradient(const Tensor& tensor, Hook hook);
+
+// Calls `function` each time a backward() is done with a leaf that has a gradient, after the hooks.
+void after_gradient(const Tensor& leaf, std::function<void()> function);
 
 }  // namespace binade::autograd

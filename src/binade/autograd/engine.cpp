@@ -1,6 +1,7 @@
 #include "binade/autograd/engine.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "binade/autograd/anomaly.h"
@@ -50,6 +51,7 @@ class Walk {
       : scope_(thread_pass->walk, this), nodes_(std::move(roots)) {}
   ~Walk() {
     if (!completed_) reset_nodes();
+    restore_gradients();
   }
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
@@ -74,6 +76,7 @@ class Walk {
         if (meta == nullptr) continue;
         if (meta->node == nullptr) {
           ++meta->pending;
+          set_aside(meta);
         } else if (seen.insert(meta->node.get()).second) {
           nodes_.push_back(meta->node.get());
         }
@@ -86,6 +89,7 @@ class Walk {
 
   // Sets the gradient of one root.
   void seed(const std::shared_ptr<AutogradMeta>& root, const Tensor& gradient) {
+    if (root->node == nullptr) set_aside(root);
     GradSlot(root).add(gradient);
     if (root->node == nullptr && root->pending == 0) mark_finished(root.get());
   }
@@ -146,8 +150,11 @@ class Walk {
     }
     reset_nodes();
     completed_ = true;
+    std::unordered_set<const AutogradMeta*> hooked;
     for (size_t i = 0; i < targets.size(); ++i) {
-      if (targets[i]->node == nullptr && targets[i]->holds_gradient) results[i] = targets[i]->grad;
+      if (targets[i]->node != nullptr || !targets[i]->holds_gradient) continue;
+      if (hooked.insert(targets[i].get()).second) run_hooks(*targets[i]);
+      results[i] = targets[i]->grad;
     }
     return results;
   }
@@ -196,7 +203,49 @@ class Walk {
 
   void mark_finished(AutogradMeta* leaf) {
     const bool known = std::find(finished_.begin(), finished_.end(), leaf) != finished_.end();
-    if (!leaf->hooks.empty() && !known) finished_.push_back(leaf);
+    const bool waits = !leaf->hooks.empty() || !leaf->after_gradient.empty();
+    if (waits && !known) finished_.push_back(leaf);
+  }
+
+  // Empties the gradient of a leaf with hooks, which see what this backward adds to it.
+  // Contributions of a backward come from several walks: only the first one finds the gradient
+  // before it.
+  void set_aside(const std::shared_ptr<AutogradMeta>& leaf) {
+    if (leaf->hooks.empty()) return;
+    Walk* outermost = this;
+    while (Walk* const outer = outermost->scope_.previous()) outermost = outer;
+    const auto [entry, is_new] = outermost->before_.try_emplace(leaf);
+    if (!is_new || !leaf->holds_gradient) return;
+    entry->second = std::exchange(leaf->grad, {});
+    leaf->holds_gradient = false;
+  }
+
+  // Adds a leaf's new gradient to the one that was set aside.
+  void add_before(AutogradMeta& leaf) {
+    const auto found = std::find_if(before_.begin(), before_.end(),
+                                    [&leaf](const auto& one) { return one.first.get() == &leaf; });
+    if (found == before_.end() || !found->second.defined()) return;
+    const Tensor before = std::exchange(found->second, {});
+    if (leaf.holds_gradient) backend::of(before).elementwise.axpby(1, leaf.grad, 1, before);
+    leaf.grad = before;
+    leaf.holds_gradient = true;
+  }
+
+  // Of leaves that were not finished: after an error, or where no gradient is to be added.
+  void restore_gradients() {
+    for (auto& [leaf, gradient] : before_) {
+      if (!gradient.defined()) continue;
+      leaf->grad = std::exchange(gradient, {});
+      leaf->holds_gradient = true;
+    }
+  }
+
+  static void run_hooks(AutogradMeta& leaf) {
+    for (const Hook& hook : leaf.hooks) {
+      if (!leaf.holds_gradient) break;
+      if (const Tensor replaced = replacement(hook, leaf.grad); replaced.defined())
+        backend::of(leaf.device).elementwise.copy(replaced, leaf.grad);
+    }
   }
 
   // After an error: clears the state that would confuse the next walk.
@@ -215,18 +264,18 @@ class Walk {
         outer->mark_finished(leaf);
         continue;
       }
-      for (const Hook& hook : leaf->hooks) {
-        if (!leaf->holds_gradient) break;
-        if (const Tensor replaced = replacement(hook, leaf->grad); replaced.defined()) {
-          backend::of(leaf->device).elementwise.copy(replaced, leaf->grad);
-        }
-      }
+      run_hooks(*leaf);
+      add_before(*leaf);
+      if (!leaf->holds_gradient) continue;
+      for (const auto& function : leaf->after_gradient) function();
     }
   }
 
   Restore<Walk*> scope_;
   std::vector<Node*> nodes_;
   std::vector<AutogradMeta*> finished_;  // leaves with hooks
+  // Of the outermost walk: the leaves with hooks, and the gradients that they had.
+  std::map<std::shared_ptr<AutogradMeta>, Tensor> before_;
   int opaque_left_ = 0;
   bool completed_ = false;
 };

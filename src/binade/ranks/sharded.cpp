@@ -97,9 +97,8 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
   }
   if (options_.stage != 2) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    autograd::on_gradient(parameters_[i], [hooks = hooks_, i](const Tensor&) {
+    autograd::after_gradient(parameters_[i], [hooks = hooks_, i] {
       if (hooks->fold != nullptr) hooks->fold->note_finished(i);
-      return Tensor();
     });
   }
 }
