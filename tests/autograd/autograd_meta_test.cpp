@@ -131,6 +131,22 @@ TEST(TensorAutograd, SetGradSetsItsType) {
   EXPECT_TRUE(x.grad().defined()) << "the same type keeps it";
 }
 
+TEST(TensorAutograd, NewDataOfTheSameKindKeepsGradientAndHooks) {
+  const Tensor x = leaf({1, 2}, {2});
+  x.register_hook([](const Tensor& gradient) { return gradient * 10; });
+  sum(x).backward();
+  const Tensor before = x.detach(), values = tensor({3, 4}, {2});
+  x.set_data(values);
+  EXPECT_EQ(x.raw_data(), values.raw_data());
+  EXPECT_THAT(test::read(before), ElementsAre(1, 2));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(10, 10));
+  sum(x * x).backward();
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(70, 90));
+  x.set_data(tensor({1, 2, 3}, {3}));
+  EXPECT_TRUE(x.requires_grad());
+  EXPECT_FALSE(x.grad().defined());
+}
+
 TEST(TensorAutograd, DetachCutsTheGraph) {
   const Tensor x = leaf({2}, {1});
   const Tensor y = x * x;

@@ -34,6 +34,16 @@ TEST(GradMode, NoGradRecordsNothing) {
   EXPECT_TRUE((x * x).requires_grad());
 }
 
+TEST(GradMode, SetGradEnabledLastsUntilTheScopeAroundItEnds) {
+  {
+    const NoGrad outer;
+    autograd::set_grad_enabled(true);
+    EXPECT_TRUE(autograd::grad_enabled());
+    autograd::set_grad_enabled(false);
+  }
+  EXPECT_TRUE(autograd::grad_enabled());
+}
+
 TEST(GradMode, NoGradAllowsInPlaceChangesOfLeaves) {
   const Tensor x = leaf({2, 3}, {2});
   EXPECT_THAT(test::error_of([&] { fill_(x, 1); }),

@@ -13,6 +13,8 @@ constinit execution::Slot<bool> thread_grad_enabled(execution::Belongs::to_work,
 
 bool grad_enabled() { return *thread_grad_enabled; }
 
+void set_grad_enabled(bool enabled) { *thread_grad_enabled = enabled; }
+
 GradMode::GradMode(bool enabled) : scope_(*thread_grad_enabled, enabled) {}
 
 }  // namespace binade::autograd

@@ -8,6 +8,9 @@ namespace binade::autograd {
 // Whether ops on this thread record their backward.
 bool grad_enabled();
 
+// Switches recording on this thread from here on, until the innermost open scope ends.
+void set_grad_enabled(bool enabled);
+
 // For its lifetime, switches recording on this thread; see NoGrad and EnableGrad. Scopes nest.
 class GradMode {
  protected:

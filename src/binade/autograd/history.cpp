@@ -173,17 +173,20 @@ void Tensor::set_data(const Tensor& values) const {
   const bool requires_gradient = requires_grad();
   Impl& own = impl();
   const Impl& other = values.impl();
+  const bool is_alike =
+      shape() == values.shape() && dtype() == values.dtype() && device() == values.device();
+  const std::shared_ptr<autograd::AutogradMeta> meta = is_alike ? autograd_meta() : nullptr;
   own.storage = other.storage;
   own.offset = other.offset;
   own.shape = other.shape;
   own.strides = other.strides;
   own.dtype = other.dtype;
-  own.autograd = nullptr;
+  own.autograd = meta;
   own.has_history.store(false);
   own.history = nullptr;
   own.writes_seen = 0;
   own.is_view = own.is_recorded_view = false;
-  if (requires_gradient) Tensor(*this).set_requires_grad();
+  if (requires_gradient && !is_alike) Tensor(*this).set_requires_grad();
 }
 
 void Tensor::require_writable_graph(const char* op, bool records) const {

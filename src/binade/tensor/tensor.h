@@ -283,8 +283,8 @@ class Tensor {
   Tensor operator[](int64_t index) const;
 
   // Gives this tensor and all handles to it the memory, shape, type and device of `values`, outside
-  // of the graph. The gradient is dropped; a leaf stays one and keeps requires_grad(). Views made
-  // before keep the old memory.
+  // of the graph. A leaf stays one and keeps requires_grad(); its gradient and hooks are kept if
+  // shape, type and device are, else dropped. Views made before keep the old memory.
   void set_data(const Tensor& values) const;
 
   // Number of writes since creation, shared by all views.
