@@ -82,6 +82,9 @@ TEST(Types, BoolsHaveOneBit) {
 TEST(Types, FloorsOfQuotients) {
   EXPECT_THAT(read(floor_divide(tensor({7.0, -7.0, 0.5}), 2)), ElementsAre(3, -4, 0));
   EXPECT_THAT(read(floor_divide(tensor({1.0, -1.0}), tensor({0.0, 0.0}))), ElementsAre(inf, -inf));
+  // As in NumPy and PyTorch: the floor of a quotient that is just above or below 0.
+  EXPECT_THAT(read(floor_divide(tensor({1.0, -1.0}), inf)), ElementsAre(0, -1));
+  EXPECT_THAT(read(floor_divide(tensor({1.0, -1.0}), -inf)), ElementsAre(-1, 0));
 }
 
 TEST(Extremes, StepsHaveGradientsOfZero) {

@@ -287,7 +287,10 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
   if (is_floating(type)) {
     const Tensor rest = remainder(call[0], call[1]);
     const Tensor quotient = call[0] / call[1];
-    return call.result(where(eq(call[1], 0), quotient, round((call[0] - rest) / call[1])));
+    // The rest is infinite where the divisor is, and of the other sign: the quotient is below 0.
+    const Tensor whole = where(is_inf(rest), full({}, -1, type, call[0].device()),
+                               round((call[0] - rest) / call[1]));
+    return call.result(where(eq(call[1], 0), quotient, whole));
   }
   const WholeQuotient whole("floor_divide", call[0], call[1]);
   return call.result(cast(whole.quotient - cast(whole.rounds_up, DType::i64), type));

@@ -341,6 +341,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
   const int64_t total = x.shape()[normalize_axis("split", axis, x.rank())];
   std::vector<int64_t> sizes;
   for (int64_t left = total; left > 0; left -= sizes.back()) sizes.push_back(std::min(size, left));
+  if (total == 0) sizes.push_back(0);  // one part, as in PyTorch
   return split(x, sizes, axis);
 }
 
