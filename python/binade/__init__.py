@@ -21,8 +21,9 @@ from ._dtypes import (  # noqa: F401
     bfloat16, bool, double, float, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int,
     int32, int64, long, uint8)
 from ._functions import (  # noqa: F401
-    allclose, broadcast_to, checkpoint, concat, concatenate, einsum, equal, meshgrid, moveaxis,
-    movedim, nansum, nonzero, ravel, scatter, scatter_add, swapaxes, take_along_dim, where)
+    allclose, broadcast_to, checkpoint, clamp, clip, concat, concatenate, einsum, equal,
+    is_floating_point, is_tensor, masked_fill, meshgrid, moveaxis, movedim, nansum, nonzero, ravel, scatter, scatter_add, swapaxes, take_along_dim, where)
+from ._numbers import finfo, iinfo, inf, nan, pi  # noqa: F401
 from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
 from .quantization import Quantization, quantize  # noqa: F401

@@ -20,10 +20,14 @@ from ._dtypes import (
     long as long, uint8 as uint8)
 from ._functions import (
     allclose as allclose, broadcast_to as broadcast_to, checkpoint as checkpoint,
+    clamp as clamp, clip as clip,
     concat as concat, concatenate as concatenate, einsum as einsum, equal as equal,
+    is_floating_point as is_floating_point, is_tensor as is_tensor, masked_fill as masked_fill,
     meshgrid as meshgrid, moveaxis as moveaxis, movedim as movedim, nansum as nansum,
     nonzero as nonzero, ravel as ravel, scatter as scatter, scatter_add as scatter_add,
     swapaxes as swapaxes, take_along_dim as take_along_dim, where as where)
+from ._numbers import (
+    finfo as finfo, iinfo as iinfo, inf as inf, nan as nan, pi as pi)
 from .autograd import (
     enable_grad as enable_grad, no_grad as no_grad, set_grad_enabled as set_grad_enabled)
 from .parquet import (

@@ -1,17 +1,24 @@
 """New tensors, and tensors over memory of other libraries."""
 
+import functools
+import math
 from typing import Callable
 
 import numpy
 
 from . import _binade
 from ._binade import Tensor
+from ._numbers import checked, integer, is_wide, plain
 
 
 def _flat(data):
-    """Values and shape of a nested list or a number."""
-    if not isinstance(data, (list, tuple)):
-        return [data.item() if isinstance(data, (Tensor, numpy.generic)) else data], ()
+    """Values and shape of a nested list, of arrays or of numbers."""
+    if isinstance(data, numpy.ndarray):
+        return list(data.ravel()), data.shape
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"a tensor has numbers, not {data!r}")
+    if not isinstance(data, (list, tuple, range)):
+        return [data], ()
     values, shape = [], None
     for item in data:
         inner, inner_shape = _flat(item)
@@ -21,6 +28,18 @@ def _flat(data):
         values += inner
         shape = inner_shape
     return values, (len(data),) + (shape or ())
+
+
+def _common_dtype(values):
+    """What elements that have dtypes have in common with Python's numbers beside them; None if there
+    are only such numbers."""
+    kinds = {_binade.dtype(v.dtype) for v in values if isinstance(v, (Tensor, numpy.generic))}
+    if not kinds:
+        return None
+    for kind, dtype in ((bool, "bool"), (int, "i64"), (float, "f32")):
+        if any(type(v) is kind for v in values):
+            kinds.add(_binade.dtype(dtype))
+    return functools.reduce(lambda a, b: (_binade.empty(1, a) * _binade.empty(1, b)).dtype, kinds)
 
 
 def tensor(data, dtype=None, device="cpu", requires_grad=False) -> Tensor:
@@ -40,19 +59,20 @@ def tensor(data, dtype=None, device="cpu", requires_grad=False) -> Tensor:
         new = from_dlpack(data).clone()
     else:
         values, shape = _flat(data)
+        dtype = _common_dtype(values) if dtype is None else _binade.dtype(dtype)
+        values = [plain(v) for v in values]
+        if dtype is not None and not dtype.is_floating_point and dtype.name != "bool":
+            values = [checked("tensor", v, dtype) for v in values]
         if values and all(isinstance(v, bool) for v in values):
             new = _binade._tensor([float(v) for v in values], shape, "bool", "cpu")
         elif values and all(isinstance(v, int) for v in values):
             new = _binade._integers(values, shape, "cpu")
         else:
-            wide = "f64" if dtype is not None and _binade.dtype(dtype) == "f64" else "f32"
+            wide = "f64" if dtype == "f64" else "f32"
             new = _binade._tensor([float(v) for v in values], shape, wide, "cpu")
     if dtype is not None:
         new = new.to(_binade.dtype(dtype))
-    new = new.to(device)
-    if requires_grad:
-        new.requires_grad = True
-    return new
+    return _leaf(new.to(device), requires_grad)
 
 
 def _operand(array):
@@ -147,18 +167,20 @@ def _size(size):
     return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
 
 
+def _leaf(new, requires_grad):
+    if requires_grad:
+        new.requires_grad = True
+    return new
+
+
 def _creator(name) -> Callable[..., Tensor]:
     native = getattr(_binade, name)
 
-    def create(*size, requires_grad=False, **options) -> Tensor:
-        if options.get("dtype") is None:
-            options.pop("dtype", None)
-        else:
+    def create(*sizes, size=None, requires_grad=False, **options) -> Tensor:
+        options = {key: value for key, value in options.items() if value is not None or key == "seed"}
+        if "dtype" in options:
             options["dtype"] = _binade.dtype(options["dtype"])
-        new = native(_size(size), **options)
-        if requires_grad:
-            new.requires_grad = True
-        return new
+        return _leaf(native(_size(sizes if size is None else (size,)), **options), requires_grad)
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = native.__doc__
@@ -179,13 +201,18 @@ def full(size, fill_value, dtype=None, device="cpu", requires_grad=False) -> Ten
     >>> bn.full((2,), 7)
     tensor([7, 7], dtype=i64)
     """
+    if dtype is None and isinstance(fill_value, Tensor):
+        dtype = fill_value.dtype
+    fill_value = plain(fill_value)
     if dtype is None:
         kinds = ((bool, "bool"), (int, _binade.i64), (object, _binade.f32))
         dtype = next(dtype for kind, dtype in kinds if isinstance(fill_value, kind))
-    new = _binade.full(size, fill_value, dtype, device)
-    if requires_grad:
-        new.requires_grad = True
-    return new
+    fill_value = checked("full", fill_value, _binade.dtype(dtype))
+    if is_wide(fill_value):
+        new = integer(fill_value, device).to(dtype).expand(_size((size,))).clone()
+    else:
+        new = _binade.full(size, fill_value, dtype, device)
+    return _leaf(new, requires_grad)
 
 
 def _like(create) -> Callable[..., Tensor]:
@@ -245,18 +272,28 @@ def randperm(n, *, seed=None, device="cpu") -> Tensor:
     return rand(n, seed=seed, dtype=_binade.f64).argsort().to(device)
 
 
-def arange(start, end=None, step=1, dtype=None, device="cpu") -> Tensor:
-    """Numbers from `start` (0 if only one is given) up to `end`, `step` apart."""
+def arange(start=0, end=None, step=1, dtype=None, device="cpu", requires_grad=False) -> Tensor:
+    """Numbers from `start` (0 if only one is given) up to `end`, `step` apart.
+
+    >>> import binade as bn
+    >>> bn.arange(0, 1, 0.25)
+    tensor([0.  , 0.25, 0.5 , 0.75])
+    """
     if end is None:
         start, end = 0, start
-    count = max(0, -(-(end - start) // step))
+    start, end, step = (plain(v) for v in (start, end, step))
     whole = all(isinstance(v, int) for v in (start, end, step))
-    numbers = _binade._arange(int(count), "i64" if whole else "f32", device)
+    if not all(math.isfinite(v) for v in (start, end, step)) or step == 0:
+        _binade._fail("arange", argument="range", expected="finite numbers, and a step other than 0",
+                      found=f"{start}, {end}, {step}")
+    count = -(-(end - start) // step) if whole else math.ceil((end - start) / step)
+    numbers = _binade._arange(max(0, count), "i64" if whole else "f64", device)
     if step != 1:
         numbers = numbers * step
     if start != 0:
         numbers = numbers + start
-    return numbers if dtype is None else numbers.to(dtype)
+    default = _binade.i64 if whole else _binade.f32
+    return _leaf(numbers.to(default if dtype is None else dtype), requires_grad)
 
 
 def manual_seed(seed) -> None:

@@ -1,11 +1,13 @@
 """Functions that are made of the engine's ops: other spellings, and forms with fewer arguments."""
 
 import builtins
+import math
 
 from . import _binade
 from ._binade import Tensor
 from ._counting import unique, unique_consecutive
 from ._entries import last_of_each, put
+from ._numbers import checked, integer, is_wide, plain
 
 
 def einsum(equation, *operands) -> Tensor:
@@ -57,9 +59,11 @@ def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> builtins.bo
 
 def _beside(number, tensor):
     """A number as a tensor that does not change the type of the other operand."""
-    dtype = tensor.dtype if tensor is not None and tensor.dtype.is_floating_point else None
+    device = "cpu" if tensor is None else tensor.device
+    if tensor is not None and tensor.dtype.is_floating_point:
+        return _binade.full((), number, tensor.dtype, device)
     from ._creation import full
-    return full((), number, dtype=dtype, device="cpu" if tensor is None else tensor.device)
+    return full((), number, device=device)
 
 
 def where(condition, input=None, other=None) -> Tensor:
@@ -86,6 +90,44 @@ def nonzero(input, *, as_tuple=False):
     """The indices of elements that are not zero, [count, rank]; `as_tuple`: one tensor per axis."""
     places = _nonzero(input)
     return tuple(places.select(1, axis) for axis in range(input.ndim)) if as_tuple else places
+
+
+_masked_fill = _binade.masked_fill
+
+
+def masked_fill(input, mask, value) -> Tensor:
+    """`value`, a number, where the mask holds, else input.
+
+    >>> import binade as bn
+    >>> bn.arange(3).masked_fill(bn.tensor([True, False, True]), 7)
+    tensor([7, 1, 7], dtype=i64)
+    """
+    value = checked("masked_fill", plain(value), input.dtype)
+    if is_wide(value):
+        return _binade._where(mask, integer(value, input.device), input)
+    return _masked_fill(input, mask, value)
+
+
+_clamp = _binade.clamp
+
+
+def clamp(input, min=None, max=None) -> Tensor:
+    """Elements limited to [min, max], numbers or tensors; a floating number makes integers f32.
+
+    >>> import binade as bn
+    >>> bn.arange(4).clamp(max=2)
+    tensor([0, 1, 2, 2], dtype=i64)
+    """
+    bounds = [bound for bound in (min, max) if bound is not None]
+    if any(isinstance(bound, Tensor) or is_wide(bound) for bound in bounds):
+        for bound, limit in ((min, _binade.maximum), (max, _binade.minimum)):
+            if bound is not None:
+                input = limit(input, integer(bound, input.device) if is_wide(bound) else bound)
+        return input
+    if not input.dtype.is_floating_point and any(isinstance(bound, float) for bound in bounds):
+        input = input.float()
+    return _clamp(input, *(number if bound is None else bound
+                           for bound, number in ((min, -math.inf), (max, math.inf))))
 
 
 def _axis_of(input, dim):
@@ -192,15 +234,27 @@ def ravel(input) -> Tensor:
     return input.reshape(-1)
 
 
+def is_tensor(obj) -> builtins.bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input) -> builtins.bool:
+    """Whether the elements are floating-point numbers."""
+    return input.dtype.is_floating_point
+
+
 def broadcast_to(input, size) -> Tensor:
     """expand() under NumPy's name."""
     return input.expand(size)
 
 
 concat = concatenate = _binade.cat
+clip = clamp
 
 # Functions of one tensor that are methods, too.
 METHODS = {f.__name__: f for f in (
-    nonzero, scatter, scatter_add, take_along_dim, nansum, swapaxes, movedim, ravel, broadcast_to,
+    clamp, masked_fill, nonzero, scatter, scatter_add, take_along_dim, nansum, swapaxes, movedim,
+    ravel, broadcast_to,
     allclose, equal, unique, unique_consecutive)}
-METHODS["moveaxis"] = movedim
+METHODS["moveaxis"], METHODS["clip"] = movedim, clamp

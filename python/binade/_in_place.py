@@ -55,6 +55,11 @@ def _write(op, self, function, args, kwargs):
     return self.copy_(result)
 
 
+def written(op, x, function, options):
+    """function(x, **options) as the new values of x."""
+    return _write(op, x, function, [], options)
+
+
 def _operator(symbol, function):
     def method(self, other):
         return _write(f"x {symbol} y", self, function, [other], {})

@@ -10,6 +10,7 @@ from . import _binade
 from ._binade import Tensor
 from ._entries import last_of_each, put, select
 from ._in_place import check_writable, is_recorded
+from ._numbers import checked, integer, is_wide, plain
 
 _BOOL = _binade._boolean
 _INTEGERS = (_binade.i64, _binade.i32)
@@ -17,8 +18,9 @@ _INTEGERS = (_binade.i64, _binade.i32)
 
 def _as_index(item):
     """Lists and arrays as index tensors; other items as they are."""
-    if isinstance(item, numpy.bool_):
-        return bool(item)
+    is_number = isinstance(item, (Tensor, numpy.ndarray)) and item.ndim == 0
+    if isinstance(item, numpy.bool_) or (is_number and item.dtype in (_BOOL, numpy.bool_)):
+        return bool(item)  # True and False add an axis
     if not isinstance(item, (list, range, numpy.ndarray)):
         return item
     array = numpy.asarray(item)
@@ -244,7 +246,9 @@ def set_item(self, index, value):
     check_writable("x[...] =", self)
     if not isinstance(value, Tensor):
         from ._creation import tensor
-        value = tensor(value).to(self.dtype).to(self.device)
+        if isinstance(value, (bool, int, float, numpy.generic)):
+            value = checked("x[...] =", plain(value), self.dtype)
+        value = (integer(value, "cpu") if is_wide(value) else tensor(value)).to(self.dtype).to(self.device)
     if is_recorded(self, value):
         return _write(_Selection(self, index), value.to(self.dtype))
     with _binade._no_grad():

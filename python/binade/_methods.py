@@ -1,5 +1,7 @@
 """Methods of Tensor that are written in Python: NumPy, DLPack, indexing, conversions."""
 
+import math
+
 import numpy
 
 from . import _binade
@@ -8,6 +10,7 @@ from ._dtypes import memory_type, numpy_layout
 from . import _creation, _functions, _in_place
 from ._hooks import register_hook
 from ._indexing import get_item, set_item
+from ._numbers import checked, integer, is_wide, plain
 
 # The objects that `bool`, `float` and `int` name in methods below.
 _bool = _binade._boolean
@@ -69,15 +72,17 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     return source._dlpack(max_version is not None and max_version[0] >= 1)
 
 
-def _to(self, *targets, **options):
-    """This tensor in another dtype or on another device; itself if nothing changes."""
+def _to(self, *targets, other=None, device=None, dtype=None, non_blocking=False, copy=False):
+    """This tensor in another dtype or on another device; itself, unless `copy`, if nothing changes."""
+    flags = [target for target in targets if isinstance(target, _py_bool)]
     out = self
-    for target in (*targets, *options.values()):
+    for target in (*targets, other, device, dtype):
         if isinstance(target, Tensor):
             out = out._to(target.dtype)._to(target.device)
         elif target is not None and not isinstance(target, _py_bool):
             out = out._to(target)
-    return out
+    copy = copy or flags[1:2] == [True]  # after non_blocking
+    return out.clone() if copy and _binade._same(out, self) else out
 
 
 _py_bool = type(True)
@@ -161,11 +166,27 @@ _native_expand = Tensor.expand
 
 
 def _set_data(self, value):
-    """Writes values past autograd, as PyTorch's setter does."""
-    if value.shape != self.shape or value.dtype != self.dtype:
-        _binade._fail("data", argument="value", expected=f"{list(self.shape)} {self.dtype.name}",
-                      found=f"{list(value.shape)} {value.dtype.name}")
-    self.detach().copy_(value.detach())
+    """Gives this tensor, a leaf, and all that refers to it the memory of `value`, past autograd."""
+    is_present = (value.data_ptr(), value.stride()) == (self.data_ptr(), self.stride())
+    if is_present and value.numel() and (value.shape, value.dtype) == (self.shape, self.dtype):
+        return  # the end of x.data += y
+    self._set_data(value.detach())
+
+
+def _fill(self, value):
+    """One value everywhere."""
+    value = checked("fill_", plain(value), self.dtype)
+    if is_wide(value):
+        return self.copy_(integer(value, self.device).to(self.dtype))
+    return _native_fill(self, value)
+
+
+_native_fill = Tensor.fill_
+
+
+def _contains(self, item):
+    """Whether an element equals a number."""
+    return _py_bool((self == item).any())
 
 
 def _creator(name):
@@ -227,12 +248,12 @@ def _install():
         "type_as": lambda self, other: self._to(other.dtype),
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "__deepcopy__": lambda self, memo: memo.setdefault(id(self), _deep_copy(self)),
-        "__reduce__": _reduce,
+        "__copy__": _shallow_copy, "__reduce__": _reduce, "__contains__": _contains, "fill_": _fill,
         # NumPy's operators leave those with a tensor to the tensor.
         "__array_ufunc__": None, "__array_priority__": 1000,
         "__pos__": lambda self: self,
         "view": _view, "expand": _expand, "register_hook": register_hook,
-        "nelement": lambda self: self.numel(),
+        "nelement": lambda self: self.numel(), "ndimension": lambda self: self.ndim,
         "uniform_": _drawn("uniform_"), "normal_": _drawn("normal_"),
     }
     for name in ("reshape", "permute", "repeat", "tile"):
@@ -260,6 +281,15 @@ def _deep_copy(self):
     copy = self.detach().clone()
     if self.requires_grad:
         copy.requires_grad = True
+        copy.grad = None if self.grad is None else self.grad.clone()
+    return copy
+
+
+def _shallow_copy(self):
+    """Another leaf with the same memory, as PyTorch's copy.copy() makes."""
+    _require_leaf(self, "copy")
+    copy = self.detach()
+    copy.requires_grad = self.requires_grad
     return copy
 
 
@@ -277,6 +307,10 @@ def _reduce(self):
 
 
 def _rebuild(data, shape, dtype, device, requires_grad):
+    size = math.prod(shape) * _binade.empty(0, dtype).element_size()
+    if len(data) != size:  # before memory is asked for
+        _binade._fail("load", argument="tensor", expected=f"{size} bytes for {list(shape)} {dtype}",
+                      found=str(len(data)))
     new = _binade.empty(shape, dtype)
     array = raw_memory(new)
     array[...] = numpy.frombuffer(data, array.dtype).reshape(shape)

@@ -137,14 +137,19 @@ class GradScaler:
         self._native = _binade._GradScaler(
             device, init_scale, growth_factor, backoff_factor, growth_interval, enabled,
             hysteresis, minimum_scale, skip_budget, retest_after)
-        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
-        self._growth_interval = growth_interval
+        self._set_factors({"growth_factor": growth_factor, "backoff_factor": backoff_factor,
+                           "growth_interval": growth_interval})
+
+    def _set_factors(self, state):
+        self._growth_factor, self._backoff_factor = state["growth_factor"], state["backoff_factor"]
+        self._growth_interval = int(state["growth_interval"])
 
     def scale(self, outputs):
         """Multiplies a loss, or each of several, by the scale."""
         if isinstance(outputs, Tensor):
             return self._native.scale(outputs)
-        return type(outputs)(self.scale(output) for output in outputs)
+        scaled = [self.scale(output) for output in outputs]
+        return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
 
     def unscale_(self, optimizer):
         """Divides the optimizer's gradients by the scale: before clipping."""
@@ -181,6 +186,8 @@ class GradScaler:
 
     def load_state_dict(self, state_dict):
         self._native.load_state_dict(state_dict)
+        if self.is_enabled():
+            self._set_factors(self._native.state_dict())
 
 
 def custom_fwd(fwd=None, *, device_type="cpu", cast_inputs=None):

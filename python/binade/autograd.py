@@ -1,12 +1,50 @@
 """Autograd: switching it off, gradients as values, and differentiable functions in Python."""
 
 import contextlib
+import functools
+import inspect
 
 from . import _binade
 from ._binade import Tensor, is_grad_enabled  # noqa: F401
 
 
-class _GradMode(contextlib.ContextDecorator):
+def _running_in(mode, generator):
+    """The generator's values: `mode` is in force while it runs, and not where they are used."""
+    resume, given = generator.send, None
+    while True:
+        try:
+            with mode:
+                value = resume(given)
+        except StopIteration as end:
+            return end.value
+        try:
+            resume, given = generator.send, (yield value)
+        except BaseException as error:  # thrown into the generator, or its end
+            resume, given = generator.throw, error
+
+
+class _Decorator(contextlib.ContextDecorator):
+    """A context manager that decorates functions and generators."""
+
+    def __call__(self, function):
+        if not inspect.isgeneratorfunction(function):
+            return super().__call__(function)
+
+        @functools.wraps(function)
+        def generate(*args, **kwargs):
+            return (yield from _running_in(self._recreate_cm(), function(*args, **kwargs)))
+
+        return generate
+
+
+class _GradMode(_Decorator):
+    def __new__(cls, function=None):
+        new = super().__new__(cls)
+        if function is None:
+            return new
+        new.__init__()
+        return new(function)  # @no_grad without parentheses
+
     def __init__(self, enabled):
         self._scope = _binade._enable_grad() if enabled else _binade._no_grad()
 
@@ -39,8 +77,33 @@ class enable_grad(_GradMode):
         super().__init__(True)
 
 
-class set_grad_enabled(_GradMode):
-    """enable_grad() or no_grad() by a value; a context manager only."""
+class set_grad_enabled(_Decorator):
+    """Switches recording on or off, from the call on; as a context manager or decorator for what is
+    inside.
+
+    >>> import binade as bn
+    >>> with bn.set_grad_enabled(False):
+    ...     bn.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode):
+        self._mode, self._before = bool(mode), is_grad_enabled()
+        _binade._set_grad_enabled(self._mode)
+
+    def __call__(self, function):
+        _binade._set_grad_enabled(self._before)
+        return super().__call__(function)
+
+    def _recreate_cm(self):
+        return type(self)(self._mode)
+
+    def __enter__(self):
+        _binade._set_grad_enabled(self._mode)
+
+    def __exit__(self, *error):
+        _binade._set_grad_enabled(self._before)
+        return False
 
 
 def _checked(result, op):
@@ -119,26 +182,22 @@ class Function:
                                [args[place] for place in places])
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=False):
-    """The gradients of `outputs` with respect to leaves, whose own gradients stay as they are."""
+def grad(outputs, inputs, grad_outputs=None, retain_graph=False, create_graph=False,
+         allow_unused=False):
+    """The gradients of `outputs` with respect to `inputs`, leaves or results of ops. No tensor's
+    grad changes. `allow_unused`: None for an input that no output depends on.
+
+    >>> import binade as bn
+    >>> x = bn.tensor([1.0, 2.0], requires_grad=True)
+    >>> bn.autograd.grad((x * x).sum(), x), x.grad
+    ((tensor([2., 4.]),), None)
+    """
     if create_graph:
         _binade._fail("grad", argument="create_graph", expected="False", found="True",
                       hint="Binade records no graph of a backward pass")
-    single = isinstance(outputs, Tensor)
-    outputs = [outputs] if single else list(outputs)
-    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    for leaf in inputs:
-        if not leaf.is_leaf:
-            _binade._fail("grad", argument="inputs", expected="leaves",
-                          found="a result of an op")
-    seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
-    kept = [None if leaf.grad is None else leaf.grad.clone() for leaf in inputs]
-    for leaf in inputs:
-        leaf.grad = None
-    for i, output in enumerate(outputs):
-        output.backward(None if seeds is None else seeds[i], retain_graph)
-    found = []
-    for leaf, before in zip(inputs, kept):
-        found.append(None if leaf.grad is None else leaf.grad.clone())
-        leaf.grad = before
-    return tuple(found)
+    outputs, inputs = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
+    if grad_outputs is None:
+        seeds = []
+    else:
+        seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    return tuple(_binade._grad(outputs, inputs, seeds, bool(retain_graph), bool(allow_unused)))

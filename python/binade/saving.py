@@ -72,6 +72,11 @@ def load(f, map_location=None, *, weights_only=True):
                       found=repr(begin[:8]), hint="load_safetensors reads .safetensors")
     try:
         value = _Reader(f).load() if weights_only else pickle.load(f)
-    except (EOFError, pickle.UnpicklingError) as error:
-        _binade._fail("load", argument=str(name), expected="a complete file", found=str(error))
+    except (OSError, _binade.Error):
+        raise
+    except Exception as error:  # damaged bytes may stand for anything
+        if not (weights_only or isinstance(error, (EOFError, pickle.UnpicklingError))):
+            raise
+        _binade._fail("load", argument=str(name), expected="a complete file",
+                      found=f"{type(error).__name__}: {error}")
     return value if map_location is None else _moved(value, map_location)

@@ -1,4 +1,5 @@
 #include "binade/autograd/autograd_meta.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
 #include "binade/ops/custom.h"
@@ -49,6 +50,19 @@ void register_hook(const Tensor& tensor, nb::handle hook) {
   });
 }
 
+std::vector<MaybeTensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                              const std::vector<MaybeTensor>& seeds, bool retain_graph,
+                              bool allow_unused) {
+  autograd::GradOptions options;
+  for (const MaybeTensor& seed : seeds) options.seeds.push_back(or_undefined(seed));
+  options.retain = retain_graph ? RetainGraph::yes : RetainGraph::no;
+  options.allow_unused = allow_unused;
+  std::vector<MaybeTensor> gradients;
+  for (const Tensor& gradient : autograd::grad(outputs, inputs, options))
+    gradients.push_back(optional_of(gradient));
+  return gradients;
+}
+
 }  // namespace
 
 void bind_autograd(nb::module_& m) {
@@ -59,11 +73,14 @@ void bind_autograd(nb::module_& m) {
         return false;
       });
   m.def("is_grad_enabled", &autograd::grad_enabled, "Whether ops record their backward.");
+  m.def("_set_grad_enabled", &autograd::set_grad_enabled, "enabled"_a);
   m.def("_no_grad", [] { return Scope::of<NoGrad>(); });
   m.def("_enable_grad", [] { return Scope::of<autograd::EnableGrad>(); });
   m.def(
       "_module_scope", [](std::string name) { return Scope::of<autograd::ModuleScope>(name); },
       "name"_a);
+  m.def("_grad", &grad, "outputs"_a, "inputs"_a, "seeds"_a, "retain_graph"_a, "allow_unused"_a,
+        ReleaseGil());
   m.def("_register_hook", &register_hook, "tensor"_a, "hook"_a);
   m.def("_custom", &custom_python, "name"_a, "cast"_a, "forward"_a, "backward"_a, "inputs"_a);
 }

@@ -59,13 +59,21 @@ constexpr BinaryEntry binary_operators[] = {
 };
 
 // A number as an operand of x, so that it does not change x's type.
-Tensor scalar_for(const Tensor& x, double value, bool is_integer) {
-  DType dtype = is_integer ? DType::i64 : DType::f32;
-  if (is_floating(x.dtype())) {
-    const bool keeps_type = x.rank() == 0 || x.dtype() == DType::f64;
-    dtype = keeps_type ? x.dtype() : DType::f32;
-  }
-  return full(Shape{}, value, dtype, x.device());
+Tensor scalar_for(const Tensor& x, double value) {
+  const bool keeps_type = is_floating(x.dtype()) && (x.rank() == 0 || x.dtype() == DType::f64);
+  return full(Shape{}, value, keeps_type ? x.dtype() : DType::f32, x.device());
+}
+
+// The same for a whole number, beside integers with all its digits.
+Tensor integer_for(const Tensor& x, int64_t value) {
+  if (is_floating(x.dtype())) return scalar_for(x, static_cast<double>(value));
+  return binade::tensor(std::span<const int64_t>(&value, 1), Shape{}, x.device());
+}
+
+// a op b; an integer has no power below 0.
+Tensor with_integer(BinaryOp run, const Tensor& a, int64_t b) {
+  if (run == static_cast<BinaryOp>(pow) && b < 0 && !is_floating(a.dtype())) return whole_pow(a, b);
+  return run(a, integer_for(a, b));
 }
 
 // A NumPy array as a tensor, or a NumPy number as one of Python, which then follows the rules of x.
@@ -73,7 +81,8 @@ Tensor array_operand(const Tensor& x, nb::handle object) {
   if (!nb::hasattr(object, "__array_interface__")) throw nb::next_overload();
   const nb::object operand = nb::module_::import_("binade._creation").attr("_operand")(object);
   if (nb::isinstance<Tensor>(operand)) return nb::cast<Tensor>(operand);
-  return scalar_for(x, nb::cast<double>(operand), !nb::isinstance<nb::float_>(operand));
+  if (nb::isinstance<nb::float_>(operand)) return scalar_for(x, nb::cast<double>(operand));
+  return integer_for(x, nb::cast<int64_t>(operand));
 }
 
 // The op on a tensor and an array; `reflected` if the array is the first operand.
@@ -95,12 +104,10 @@ struct WithOther {
     };
   }
   auto integer() const {
-    return [run = run](const Tensor& a, int64_t b) {
-      return run(a, scalar_for(a, static_cast<double>(b), true));
-    };
+    return [run = run](const Tensor& a, int64_t b) { return with_integer(run, a, b); };
   }
   auto number() const {
-    return [run = run](const Tensor& a, double b) { return run(a, scalar_for(a, b, false)); };
+    return [run = run](const Tensor& a, double b) { return run(a, scalar_for(a, b)); };
   }
 };
 
@@ -165,14 +172,10 @@ void bind_reflected(TensorClass& tensor) {
             },
             nb::is_operator(), ReleaseGil())
         .def(
-            entry.name,
-            [run](const Tensor& b, int64_t a) {
-              return run(scalar_for(b, static_cast<double>(a), true), b);
-            },
+            entry.name, [run](const Tensor& b, int64_t a) { return run(integer_for(b, a), b); },
             nb::is_operator(), ReleaseGil())
         .def(
-            entry.name,
-            [run](const Tensor& b, double a) { return run(scalar_for(b, a, false), b); },
+            entry.name, [run](const Tensor& b, double a) { return run(scalar_for(b, a), b); },
             nb::is_operator(), ReleaseGil())
         .def(entry.name, with_array(run, true), nb::is_operator());
   }

@@ -97,6 +97,9 @@ void bind_autograd_members(TensorClass& tensor) {
           },
           "gradient"_a = nb::none(), "retain_graph"_a = false, ReleaseGil(),
           "Adds the derivatives of this tensor to the gradient of every leaf.")
+      .def("retain_grad", &Tensor::retain_grad,
+           "Makes the result of an op keep its gradient in the next backwards.")
+      .def("_set_data", &Tensor::set_data)
       .def("detach", &Tensor::detach, "The same data without its graph.");
 }
 
@@ -112,6 +115,8 @@ TensorClass bind_tensor(nb::module_& m) {
       .def_prop_ro("shape", [](const Tensor& self) { return self.shape(); })
       .def(
           "stride", [](const Tensor& self) { return self.strides(); }, "Strides in elements.")
+      .def("stride", &Tensor::stride, "dim"_a)
+      .def("storage_offset", &Tensor::storage_offset)
       .def_prop_ro("dtype", [](const Tensor& self) { return self.dtype(); })
       .def_prop_ro("device", [](const Tensor& self) { return self.device(); })
       .def_prop_ro("ndim", &Tensor::rank)

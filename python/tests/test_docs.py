@@ -46,7 +46,8 @@ def test_stubs_list_the_methods_written_in_python():
     in_place = [name + "_" for name in binade._creation._binade._in_place_ops]  # of make_stubs.py
     native = ("reshape", "permute", "expand", "__repr__", "__hash__", "__bool__", "__float__",
               "__int__", "__index__", "__deepcopy__", "__reduce__",
-              "__format__", "repeat", "tile", "nonzero", "scatter_add", *in_place)
+              "__format__", "repeat", "tile", "nonzero", "scatter_add", "fill_", "masked_fill", "clamp",
+                  "clip", *in_place)
     written = {name for name, member in vars(binade.Tensor).items()
                if isinstance(getattr(member, "fget", member), types.FunctionType)
                and name not in native}

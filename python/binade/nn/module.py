@@ -1,5 +1,7 @@
 """The base of all modules. Layers of the engine are native modules behind the same interface."""
 
+import collections
+
 from .. import _binade
 from .._binade import Tensor
 from .._hooks import RemovableHandle
@@ -19,7 +21,14 @@ class Parameter(Tensor):
             self.requires_grad = True
 
     def __deepcopy__(self, memo):
-        return memo.setdefault(id(self), Parameter(self.detach().clone(), self.requires_grad))
+        if id(self) not in memo:
+            memo[id(self)] = copied = Parameter(self.detach().clone(), self.requires_grad)
+            if self.requires_grad and self.grad is not None:
+                copied.grad = self.grad.clone()
+        return memo[id(self)]
+
+    def __copy__(self):
+        return Parameter(self, self.requires_grad)
 
     def __reduce__(self):
         return Parameter, (self.detach(), self.requires_grad)
@@ -29,6 +38,15 @@ def _registered(hooks, hook):
     key = object()
     hooks[key] = hook
     return RemovableHandle(lambda: hooks.pop(key, None))
+
+
+LoadedKeys = collections.namedtuple("LoadedKeys", ["missing_keys", "unexpected_keys"])
+
+
+def _buffer(name, value):
+    if value is not None and not isinstance(value, Tensor):
+        raise TypeError(f"buffer {name!r} is a tensor or None, not {type(value).__name__}")
+    return value
 
 
 def _joined(prefix, name):
@@ -49,6 +67,7 @@ class Module:
     def __init__(self):
         for store in ("_parameters", "_buffers", "_modules"):
             object.__setattr__(self, store, {})
+        object.__setattr__(self, "_transient", set())  # buffers that are not saved
         object.__setattr__(self, "_name", "")
         object.__setattr__(self, "_pre_hooks", {})
         object.__setattr__(self, "_hooks", {})
@@ -100,8 +119,12 @@ class Module:
             self._store(self._modules, name, value)
         elif isinstance(value, Parameter):
             self._store(self._parameters, name, value)
+        elif value is not None and (name in self._parameters or name in self._modules):
+            expected = "a Parameter" if name in self._parameters else "a Module"
+            raise TypeError(f"{name!r} of {type(self).__name__} is {expected} or None, "
+                            f"not {type(value).__name__}")
         elif name in self._buffers:
-            self._buffers[name] = value
+            self._buffers[name] = _buffer(name, value)
         else:
             object.__setattr__(self, name, value)
             self._parameters.pop(name, None)
@@ -129,12 +152,16 @@ class Module:
                 return
         object.__delattr__(self, name)
 
-    def register_parameter(self, name, parameter):
-        self._parameters[name] = parameter
+    def register_parameter(self, name, param):
+        """A Parameter, or None, under this name."""
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"parameter {name!r} is a Parameter or None, not {type(param).__name__}")
+        self._store(self._parameters, name, param)
 
-    def register_buffer(self, name, tensor):
-        """A tensor that is saved with the module and not trained."""
-        self._buffers[name] = tensor
+    def register_buffer(self, name, tensor, persistent=True):
+        """A tensor that is not trained, and saved with the module if it is persistent."""
+        self._store(self._buffers, name, _buffer(name, tensor))
+        (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name, module):
         """A child of this name, which need not be one that an attribute can have."""
@@ -149,11 +176,19 @@ class Module:
     def named_children(self):
         return iter(self._modules.items())
 
-    def named_modules(self, prefix=""):
-        """(path, module) of this module and those below it, depth first."""
+    def _places(self, prefix=""):
+        """(path, module) of this module and those below it, depth first, at each of its paths."""
         yield prefix, self
         for name, child in self._modules.items():
-            yield from child.named_modules(_joined(prefix, name))
+            yield from child._places(_joined(prefix, name))
+
+    def named_modules(self, prefix=""):
+        """(path, module) of this module and those below it, depth first, each module once."""
+        seen = set()
+        for path, module in self._places(prefix):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield path, module
 
     def get_submodule(self, target):
         """The module at a path. Layers inside a model of the engine can be hooked, too.
@@ -181,10 +216,10 @@ class Module:
         if self._native is not None:
             yield from native()
 
-    def named_parameters(self, prefix=""):
-        """(path, parameter), each tensor once."""
+    def named_parameters(self, prefix="", recurse=True):
+        """(path, parameter), each tensor once; this module's own ones unless `recurse`."""
         seen = set()
-        for path, module in self.named_modules(prefix):
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             native = getattr(module._native, "named_parameters", None)
             for name, tensor in module._own(module._parameters, native):
                 key = (tensor.data_ptr(), tensor.shape)
@@ -192,11 +227,18 @@ class Module:
                     seen.add(key)
                     yield _joined(path, name), tensor
 
-    def parameters(self):
-        return (tensor for _, tensor in self.named_parameters())
+    def parameters(self, recurse=True):
+        return (tensor for _, tensor in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix=""):
-        for path, module in self.named_modules(prefix):
+    def get_parameter(self, target):
+        """The parameter at a path."""
+        found = dict(self.named_parameters()).get(target)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
+        return found
+
+    def named_buffers(self, prefix="", recurse=True):
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             native = getattr(module._native, "named_buffers", None)
             for name, tensor in module._own(module._buffers, native):
                 yield _joined(path, name), tensor
@@ -217,6 +259,9 @@ class Module:
         return self.train(False)
 
     def zero_grad(self, set_to_none=True):
+        if not set_to_none:
+            from ..optim import zero_gradients
+            return zero_gradients(self.parameters())
         for parameter in self.parameters():
             parameter.grad = None
 
@@ -228,8 +273,9 @@ class Module:
     def state_dict(self, prefix=""):
         """Parameters and buffers by path, sharing the module's memory."""
         state = {}
-        for path, module in self.named_modules(prefix):
+        for path, module in self._places(prefix):
             own = {**module._parameters, **module._buffers}
+            own = {name: tensor for name, tensor in own.items() if name not in module._transient}
             if module._native is not None:
                 own.update(module._native.state_dict())
             for name, tensor in own.items():
@@ -238,11 +284,12 @@ class Module:
         return state
 
     def load_state_dict(self, state_dict, strict=True):
-        """Copies values in, converting dtypes. One error names every missing and surplus entry."""
+        """Copies values in, converting dtypes. One error names every missing and surplus entry; what
+        is not `strict` leaves them out, and returns them."""
         from .._creation import asarray
         state = {_binade._current_buffer_name(name): asarray(value)
                  for name, value in state_dict.items()}
-        for path, module in self.named_modules():
+        for path, module in self._places():
             if module._native is not None:  # delayed scales are created by loading them
                 inside = path + "." if path else ""
                 own = {n[len(inside):]: t for n, t in state.items()
@@ -260,6 +307,7 @@ class Module:
         for name, tensor in mine.items():
             if name in state:
                 tensor.copy_(state[name].detach())
+        return LoadedKeys([n for n in mine if n not in state], [n for n in state if n not in mine])
 
     def _each_tensor(self, convert, convert_native):
         for module in self.modules():
@@ -304,6 +352,9 @@ class Module:
 
     def float(self):
         return self.to(_binade.f32)
+
+    def double(self):
+        return self.to(_binade.f64)
 
     def apply(self, function):
         """Calls function(module) for every module, children first."""
@@ -454,6 +505,16 @@ class _Container(Module):
     def append(self, module):
         self.add_module(str(len(self._modules)), module)
         return self
+
+    def insert(self, index, module):
+        """Puts a module before the one at `index`."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._modules.clear()
+        self.extend(modules)
+
+    def __iadd__(self, modules):
+        return self.extend(modules)
 
     def extend(self, modules):
         for module in modules:

@@ -9,11 +9,12 @@ _F32 = _binade.f32
 
 
 class _ParamGroup:
-    """One group of parameters; "lr" can be read and set. "initial_lr" is the one it began with."""
+    """One group of parameters; "lr" can be read and set. "initial_lr" is the one that a scheduler
+    began with."""
 
     def __init__(self, optimizer, place, params):
         self._optimizer, self._place, self._params = optimizer, place, params
-        self._initial_lr = optimizer.lr(place)
+        self._initial_lr = None
 
     def __getitem__(self, key):
         if key == "lr":
@@ -21,8 +22,13 @@ class _ParamGroup:
         if key == "params":
             return self._params
         if key == "initial_lr":
-            return self._initial_lr
+            return self["lr"] if self._initial_lr is None else self._initial_lr
         raise KeyError(key)
+
+    def begin_schedule(self):
+        """The rate that schedules start from: the one in use when the first of them was made."""
+        self._initial_lr = self["initial_lr"]
+        return self._initial_lr
 
     def __setitem__(self, key, value):
         if key != "lr":
@@ -31,6 +37,13 @@ class _ParamGroup:
 
     def __repr__(self):
         return f"<group of {len(self._params)} parameters, lr={self['lr']}>"
+
+
+def zero_gradients(parameters):
+    """Zeros in the gradients that are there."""
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.zero_()
 
 
 def _groups(params, defaults):
@@ -69,8 +82,11 @@ class Optimizer:
         return loss
 
     def zero_grad(self, set_to_none=True):
-        """Forgets gradients; the next backward overwrites their buffers."""
-        self._native.zero_grad()
+        """Forgets gradients; the next backward overwrites their buffers. Without `set_to_none` they
+        become zeros, with which step() updates, too."""
+        if set_to_none:
+            return self._native.zero_grad()
+        zero_gradients(p for group in self.param_groups for p in group["params"])
 
     def set_lr(self, lr):
         """Sets every group's learning rate, scaled by the ratio it started with."""
@@ -103,7 +119,7 @@ class SGD(Optimizer):
     0.8
     """
 
-    def __init__(self, params, lr=1e-2, momentum=0.0, dampening=0.0, weight_decay=0.0,
+    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
                  nesterov=False, *, master_weights=True, stochastic_rounding=False, seed=0):
         groups = _groups(params, dict(
             lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
@@ -257,6 +273,7 @@ class ReduceOnPlateau:
                  threshold_mode="rel", cooldown=0, min_lr=0.0, eps=1e-8):
         self._native = _binade._ReduceOnPlateau(optimizer._native, mode, factor, patience,
                                                 threshold, threshold_mode, cooldown, min_lr, eps)
+        self._optimizer = optimizer
 
     def step(self, metric):
         """After each evaluation."""
@@ -265,6 +282,10 @@ class ReduceOnPlateau:
     @property
     def best(self):
         return self._native.best
+
+    def get_last_lr(self):
+        """The rates in use, one per group."""
+        return [group["lr"] for group in self._optimizer.param_groups]
 
     def state_dict(self):
         return self._native.state_dict()
