@@ -1,11 +1,14 @@
 """The trainer: runs as iterators over live metrics, generation, and memory plans."""
 
+import contextlib
 import difflib
 import json
 import os
 import re
 import threading
 import weakref
+
+import numpy
 
 from . import _binade
 from ._binade import Config, Error, RunResult, Tensor, Tokenizer  # noqa: F401
@@ -19,18 +22,37 @@ def _text(value):
     return str(value)
 
 
-def _in_python(error):
-    """An error of the configuration with options as Python spells them: lora_rank, not --lora-rank
-    or [lora] rank."""
-    known = {name for name, _ in _binade._keys()}
+def _in_python(error, op):
+    """An error with options as Python spells them: lora_rank, not --lora-rank or [lora] rank."""
+    known = {name for name, _ in _binade._keys()} | _OTHER_OPTIONS
 
     def spelled(text):
         return re.sub(r"--([a-z][a-z0-9-]*)", lambda found: found[1].replace("-", "_")
                       if found[1] in known else found[0], text)
 
-    argument = re.sub(r"^\[[a-z.]+\] (?=[a-z_]+$)", "", spelled(error.argument))
+    argument = spelled(error.argument)
+    section = re.fullmatch(r"\[([a-z.]+)\] ([a-z_]+)", argument)
+    if section:
+        whole = "-".join(section.groups()).replace("_", "-")
+        argument = whole if whole in known else section[2]
+    if argument in known:
+        argument = argument.replace("-", "_")
+    op = spelled(op)
     facts = {name: spelled(getattr(error, name)) for name in ("expected", "found", "hint")}
-    _binade._fail("train", argument=argument, details=error.details, **facts)
+    _binade._fail(op, argument=argument, details=error.details, **facts)
+
+
+# Options of functions here that are no keys of the configuration.
+_OTHER_OPTIONS = {"adapter", "force", "stride", "top-k", "top-p"}
+
+
+@contextlib.contextmanager
+def _spelled_in_python():
+    """Errors of what runs inside name options as Python does."""
+    try:
+        yield
+    except Error as error:
+        _in_python(error, error.op)
 
 
 def configuration(file=None, **options) -> Config:
@@ -47,8 +69,8 @@ def configuration(file=None, **options) -> Config:
     try:
         return _binade._resolve("" if file is None else str(file), given)
     except Error as error:
-        if error.op == "config" and file is None:
-            _in_python(error)
+        if file is None:
+            _in_python(error, "train" if error.op == "config" else error.op)
         raise
 
 
@@ -67,7 +89,8 @@ class TrainingRun:
         self.config = config
         with TrainingRun._lock:
             self._await_other()
-            self._run = _binade._TrainingRun(config)
+            with _spelled_in_python():
+                self._run = _binade._TrainingRun(config)
             TrainingRun._current = weakref.ref(self)
         self._read = 0  # bytes of metrics.jsonl
         self._waiting = []
@@ -92,7 +115,8 @@ class TrainingRun:
             raise StopIteration
         while not self._waiting:
             try:
-                more = self._run.next()
+                with _spelled_in_python():
+                    more = self._run.next()
             except Exception:
                 self._ended = True
                 raise
@@ -153,6 +177,11 @@ def train(config=None, **options) -> TrainingRun:
 
 def generate_with(native, prompt, tokenizer, options):
     """generate() of a model of the engine: ids, or a text with its tokenizer."""
+    with _spelled_in_python():
+        return _generated(native, prompt, tokenizer, options)
+
+
+def _generated(native, prompt, tokenizer, options):
     if tokenizer is not None:
         return _binade._generate(native, tokenizer, prompt, *options).decode(errors="replace")
     if isinstance(prompt, str):
@@ -161,7 +190,11 @@ def generate_with(native, prompt, tokenizer, options):
     if isinstance(prompt, Tensor):
         prompt = prompt.reshape(-1) if prompt.ndim == 2 and prompt.shape[0] == 1 else prompt
         prompt = prompt.tolist()
-    return _binade._generate_ids(native, list(prompt), *options)
+    ids = list(prompt)
+    if not all(isinstance(i, (int, numpy.integer)) for i in ids):
+        _binade._fail("generate", argument="prompt", expected="the token ids of one text, whole numbers",
+                      found=repr(ids[:4]))
+    return _binade._generate_ids(native, [int(i) for i in ids], *options)
 
 
 def generate(model, prompt="\n", tokens=200, temperature=0.8, top_k=40, top_p=1.0, seed=0):
@@ -183,16 +216,24 @@ def eval(model, data=None, batch=8, stride=0, device="cpu") -> dict:
     the run's own data. With a `stride`, tokens are predicted from sliding windows. Runs in f32, or
     in the precision of the autocast around it.
     """
-    return _binade._evaluate(_binade._model_folder(str(model), "eval"),
-                             "" if data is None else str(data), batch, stride, device)
+    if stride < 0:
+        _binade._fail("eval", argument="stride", expected="at least 0, which means no windows",
+                      found=str(stride))
+    with _spelled_in_python():
+        return _binade._evaluate(_binade._model_folder(str(model), "eval"),
+                                 "" if data is None else str(data), batch, stride, device)
 
 
 def export(source, to, dtype=None, adapter=False, force=False) -> int:
     """Writes the model of a run or a checkpoint as a folder that transformers loads, and returns
     the number of parameters. `adapter`: the adapter of a LoRA run in PEFT's files instead of merging
     it; `force` replaces a model in `to`."""
-    return _binade._export(_binade._model_folder(str(source), "export"), str(to),
-                           None if dtype is None else _binade.dtype(dtype), adapter, force)
+    dtype = None if dtype is None else _binade.dtype(dtype)
+    if dtype is not None and dtype not in (_binade.f32, _binade.bf16, _binade.f16):
+        _binade._fail("export", argument="dtype", expected="f32, bf16 or f16", found=dtype.name)
+    with _spelled_in_python():
+        return _binade._export(_binade._model_folder(str(source), "export"), str(to), dtype, adapter,
+                               force)
 
 
 def tokenizer(name="bytes") -> Tokenizer:

@@ -118,3 +118,39 @@ def test_results_that_are_no_tensors_are_named():
         apply(lambda ctx, x: x * 1, lambda ctx, dy: (dy, dy))
     with pytest.raises(bn.Error, match="checkpoint: .* found int"):
         bn.checkpoint(lambda x: 1, bn.ones(1, requires_grad=True))
+
+
+def test_set_grad_enabled_is_a_statement_too():
+    x = bn.ones(2, requires_grad=True)
+    try:
+        bn.set_grad_enabled(False)
+        assert not (x * 2).requires_grad
+    finally:
+        bn.set_grad_enabled(True)
+    assert (x * 2).requires_grad
+
+    @bn.set_grad_enabled(False)
+    def inside():
+        return bn.is_grad_enabled()
+
+    assert bn.is_grad_enabled() and not inside() and bn.is_grad_enabled()
+
+
+def test_no_grad_holds_inside_a_generator_only():
+    @bn.no_grad
+    def generate():
+        received = []
+        try:
+            while len(received) < 2:
+                received.append((yield bn.is_grad_enabled()))
+        finally:
+            received.append(bn.is_grad_enabled())
+        return received
+
+    generator = generate()
+    assert next(generator) is False and bn.is_grad_enabled()
+    assert generator.send("a") is False
+    with pytest.raises(StopIteration) as end:
+        generator.send("b")
+    assert end.value.value == ["a", "b", False] and bn.is_grad_enabled()
+    assert list(bn.no_grad()(lambda: (yield 1))()) == [1]

@@ -1,6 +1,7 @@
 import io
 import os
 import pickle
+import random
 
 import binade as bn
 import pytest
@@ -78,3 +79,21 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     with pytest.raises(Exception):
         bn.save(lambda: 0, path)
     assert bn.load(path) == 1 and os.listdir(tmp_path) == ["x.bn"]
+
+
+def test_damaged_files_are_refused_as_such():
+    """Whatever bytes stand in a file, reading it ends in an Error or in values."""
+    file = io.BytesIO()
+    bn.save({"weight": bn.ones(2, 3), "bf16": bn.ones(2, dtype=bn.bf16), "step": 2, "text": "x"}, file)
+    whole, numbers = file.getvalue(), random.Random(0)
+    refused = 0
+    for i in range(90):
+        damaged = bytearray(whole[:numbers.randrange(9, len(whole))] if i % 3 == 0 else whole)
+        if i % 3:
+            for _ in range(i % 5 + 1):
+                damaged[numbers.randrange(8, len(damaged))] = numbers.randrange(256)
+        try:
+            bn.load(io.BytesIO(bytes(damaged)))
+        except bn.Error:
+            refused += 1
+    assert refused > 45

@@ -196,3 +196,28 @@ def test_errors_name_options_as_python_does(options, argument):
     with pytest.raises(bn.Error) as raised:
         bn.training.configuration(**options)
     assert raised.value.argument == argument and "--" not in str(raised.value)
+
+
+def test_errors_of_runs_name_options_as_python_does(tmp_path):
+    out = str(tmp_path / "run")
+    bn.train(**TINY, steps=2, out=out).result
+    with pytest.raises(bn.Error, match="add resume to continue"):
+        bn.train(**TINY, steps=2, out=out).result
+    with pytest.raises(bn.Error) as raised:
+        bn.train(**TINY, steps=2, init_from=str(tmp_path / "none"), out=str(tmp_path / "x")).result
+    assert "--" not in str(raised.value)
+    with pytest.raises(bn.Error) as raised:
+        bn.train(**TINY, steps=2, lora_rank=2, out=str(tmp_path / "x"))
+    assert raised.value.argument == "lora_rank"
+    bn.export(out, str(tmp_path / "model"))
+    with pytest.raises(bn.Error, match="add force"):
+        bn.export(out, str(tmp_path / "model"))
+    with pytest.raises(bn.Error, match="export: dtype: expected f32"):
+        bn.export(out, str(tmp_path / "other"), dtype="i64")
+    with pytest.raises(bn.Error, match="eval: stride"):
+        bn.eval(out, stride=-1)
+    with pytest.raises(bn.Error) as raised:
+        bn.generate(out, "a", top_p=0.0)
+    assert raised.value.argument == "top_p"
+    with pytest.raises(bn.Error, match="token ids of one text"):
+        bn.nn.GPT(1, 16, 2, 32, 8).generate([[1, 2], [3, 4]])

@@ -346,13 +346,21 @@ class DeviceAllocator {
   Statistics statistics_;
 };
 
+// CUDA's source in a build that has installed none.
+void* refuse_cuda(size_t, Device device) {
+  fail("memory", {.argument = "device",
+                  .expected = "cpu or meta",
+                  .found = to_string(device),
+                  .hint = "this build has no CUDA backend: configure with -DBINADE_CUDA=ON"});
+}
+
 Source& source_of(Device::Kind kind) {
   static std::array<Source, 3> sources = {
       Source{[](size_t bytes, Device) {
                return std::aligned_alloc(alignment, round_up(bytes, alignment));
              },
              [](void* block, Device) { std::free(block); }},
-      Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}},
+      Source{refuse_cuda, [](void*, Device) {}},
       Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}}};
   return sources[static_cast<size_t>(kind)];
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "binade/backend/gpu.h"
 #include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
@@ -127,6 +128,14 @@ TEST(Create, RandomNumbersHaveTheirMoments) {
     ++counts[static_cast<int>(x) + 1];
   }
   for (const int count : counts) EXPECT_NEAR(count, 10'000, 5 * std::sqrt(30'000.0 * 2 / 9));
+}
+
+TEST(Create, OnAGpuSaysThatTheBuildHasNone) {
+  if (backend::built_with_cuda()) GTEST_SKIP() << "a build with CUDA";
+  EXPECT_THAT(test::error_of([] { ones({2}, DType::f32, Device::cuda()); }),
+              HasSubstr("device: expected cpu or meta, found cuda:0; this build has no CUDA"));
+  EXPECT_THAT(test::error_of([] { full({2, 3}, 1.5, DType::bf16, Device::cuda(3)); }),
+              HasSubstr("found cuda:3"));
 }
 
 TEST(Item, ReadsOneElement) {
