@@ -134,7 +134,9 @@ TEST(Create, OnAGpuSaysThatTheBuildHasNone) {
   if (backend::built_with_cuda()) GTEST_SKIP() << "a build with CUDA";
   EXPECT_THAT(test::error_of([] { ones({2}, DType::f32, Device::cuda()); }),
               HasSubstr("device: expected cpu or meta, found cuda:0; this build has no CUDA"));
-  EXPECT_THAT(test::error_of([] { full({2, 3}, 1.5, DType::bf16, Device::cuda(3)); }),
+  EXPECT_THAT(test::error_of([] {
+                full({2, 3}, 1.5, DType::bf16, Device::cuda(3));
+              }),
               HasSubstr("found cuda:3"));
 }
 
