@@ -299,6 +299,21 @@ a {%+ if 1 +%} b {% endif %} c
 {{ -1 ** 2 }}{{ 2 - 1 - 1 }}{{ 1 ~ 2 + 3 if false }}{{ 8 / 2 / 2 }}{% if 1 %}{% endif %}
 {{ n is not string and x is not none }}{% if 1 %}{% endif %}
 {{ [l, l] == [l, [3, 1, 2]] }}{{ [1, [2, [3]]] }}{% if 1 %}{% endif %}
+none|select|list, none|selectattr("a")|list, none|rejectattr("a", "equalto", 1)|list, none|map("upper")|list, false|map(attribute="x")|list, ""|reject|list
+none|join
+none|sort
+"<{}-{}>".format(1, none), "{0}{1}{0}".format("a", "b"), "{a}{{}}{b}".format(a=1, b=[2]), "{}".format(missing), "".format()
+"{} {}".format(1)
+"{x}".format(y=1)
+"}".format()
+"{".format()
+"<b>"|safe + "<i>" + "&'\""|safe, "<i>" + "<b>"|safe, "<b>"|safe ~ "<i>", ("<b>"|safe)|length, "a"|safe == "a"
+"<a href='x'>&\""|e, "<"|escape ~ "<", "<"|e|e, n|e, "a"|e is escaped, "a" is escaped, ["<"|safe]
+yes|round, yes|round(1), 3|round(2), false|round is false
+n[1:]
+d[::2]
+d.keys()[0:1]
+(l|map("string"))[1:]
 '''.strip("\n").split("\n")]
 MULTI_LINE = ["a\n  {% if 1 %}\n  b\n  {% endif %}\nc\n", "  {% if 1 %}x{% endif %}  \n y\n\n", "a\n\t{# c #}\nb", "x {% if 1 %}\n\n y{% endif %}",
               "a\r\nb\rc{% if 1 %}\r\nd{% endif %}", "  {{ n }}\n  {%+ if 1 %}\n  {% endif %}\n", "{% for i in l -%}\n  {{ i }}\n{%- endfor %}\n\n",

@@ -482,8 +482,31 @@ HARMONY = """{#- Channels, in the manner of gpt-oss. #}
 <|start|>assistant
 {%- endif -%}"""
 
+# Tools taken from none, texts marked as safe and joined, end tokens by format().
+FUNCTIONS = """{%- if not tools is defined %}{% set tools = none %}{% endif -%}
+{%- set end = "<|end_{}|>".format("turn") -%}
+{%- set noted = tools | selectattr("function.description", "string") | rejectattr("function.description", "equalto", "") | list -%}
+{{- bos_token + "<|system|>" }}
+{%- if tools %}
+    {%- for t in tools %}
+        {{- "\n- "|safe + t.function.name + ": "|safe + t.function.description + " "|safe + t.function.parameters | tojson }}
+    {%- endfor %}
+    {{- "\n{0} of {1} {{described}}".format(noted | length, tools | length) }}
+{%- endif %}
+{{- end }}
+{%- for message in messages %}
+    {{- "<|{role}|>".format(role=message.role) }}
+    {%- if message.content is string %}
+        {{- message.content | e if message.role == "tool" else message.content }}
+    {%- else %}
+        {%- for part in message.content | selectattr("type", "equalto", "text") %}{{ part.text | trim }}{% endfor %}
+    {%- endif %}
+    {{- end }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ "<|assistant|>" }}{% endif %}"""
+
 TEMPLATES = {
     "chatml": CHATML, "llama": LLAMA_TOOLS, "qwen": QWEN_THINKING, "mistral": MISTRAL_STRICT, "gemma": GEMMA,
     "phi": PHI3, "zephyr": ZEPHYR, "deepseek": DEEPSEEK, "command": COMMAND, "smollm": SMOLLM, "granite": GRANITE,
-    "llama2": LLAMA2, "harmony": HARMONY,
+    "llama2": LLAMA2, "harmony": HARMONY, "functions": FUNCTIONS,
 }

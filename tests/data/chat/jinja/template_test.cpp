@@ -186,6 +186,47 @@ TEST(JinjaTemplate, WorkIsLimited) {
   EXPECT_THAT(refused_text(std::string(1 << 20, ' ') + "x"), HasSubstr("at most 1048576 bytes"));
 }
 
+// Each of these took minutes or gigabytes by work that was not counted as steps.
+TEST(JinjaTemplate, WorkOnLongTextsAndManyItemsIsCounted) {
+  const std::string long_text = "{% set x = 'b' * 9000000 %}", loop = "{% for i in range(9999) %}",
+                    end = "{% endfor %}", steps = "at most 10000000 steps";
+  EXPECT_EQ(refused_text("{{ (['b' * 1000000] + ['a'] * 100000)|max|length }}"), "no error");
+  for (const char* body : {"{% if x|length %}{% endif %}", "{% if x is lower %}{% endif %}",
+                           "{% if x|float %}{% endif %}", "{% if x|int %}{% endif %}"})
+    EXPECT_THAT(refused_text(long_text + loop + body + end), HasSubstr(steps)) << body;
+  for (const char* whole :
+       {"{% for c in x %}{% break %}{% endfor %}", "{% set a, b = x %}", "{{ x|first }}",
+        "{{ x.strip('b' * 9999999) }}", "{{ x.find('b' * 9999999 ~ 'a') }}",
+        "{{ x.rfind('a' ~ x[1:]) }}", "{% if x[:2999999] ~ 'a' in x %}{% endif %}"})
+    EXPECT_THAT(refused_text(long_text + whole), HasSubstr("expected")) << whole;
+  EXPECT_THAT(refused_text("{{ (['a'] * 50000)|map(attribute='0.' * 200000 ~ '0')|list }}"),
+              HasSubstr(steps));
+  EXPECT_THAT(refused_text("{% set t = ('b',) * 100000 %}" + loop +
+                           "{% if 'a'.startswith(t) %}{% endif %}" + end),
+              HasSubstr(steps));
+  EXPECT_THAT(refused_text("{{ ([0] * 1000000)|tojson(separators=('a' * 1000000, ':')) }}"),
+              HasSubstr("texts of at most 67108864 bytes"));
+  EXPECT_THAT(refused_text("{{ ('a ' * 30000000).split() }}"), HasSubstr("a list of at most"));
+}
+
+TEST(JinjaTemplate, LookingUpNamesAndKeysIsCounted) {
+  std::string many;
+  for (int i = 0; i < 30000; ++i) many += "{%set a" + std::to_string(i) + "=0%}";
+  EXPECT_THAT(refused_text(many), HasSubstr("at most 10000000 steps"));
+  const std::string dict =
+                        "{% set n = namespace(l=[], m=[]) %}{% for i in range(1500) %}{% set n.l = "
+                        "n.l + [(i, i)] %}"
+                        "{% set n.m = [(i, i)] + n.m %}{% endfor %}{% set d = dict(n.l) %}",
+                    loop = "{% for i in range(99999) %}", end = "{% endfor %}";
+  EXPECT_THAT(refused_text(dict + loop + "{% if d.x %}{% endif %}" + end), HasSubstr("steps"));
+  EXPECT_THAT(refused_text(dict + loop + "{% set e = dict(d) %}" + end), HasSubstr("steps"));
+  EXPECT_EQ(outcome_of(dict + "{{ d == dict(n.l) }}").rendered->text, "True");
+  EXPECT_THAT(refused_text(dict + "{{ d == dict(n.m) }}"), HasSubstr("at most 256 members"));
+  std::string names = "a=1";
+  for (int i = 0; i < 1000; ++i) names += ", a" + std::to_string(i) + "=1";
+  EXPECT_THAT(refused_text("{{ dict(" + names + ") }}"), HasSubstr("at most 1000 arguments"));
+}
+
 TEST(JinjaTemplate, NestingIsLimited) {
   const auto repeated = [](const std::string& text, int count) {
     std::string all;

@@ -54,22 +54,27 @@ Value namespace_of(Work& work, const CallArguments& arguments) {
   return work.make_namespace(std::move(items));
 }
 
-Value dict_of(const CallArguments& arguments) {
+Value dict_of(Work& work, const CallArguments& arguments) {
   std::vector<std::pair<Value, Value>> items;
   if (arguments.positional.size() > 1) refuse("one dict or list for dict()", "more arguments");
   if (!arguments.positional.empty()) {
     const Value& given = arguments.positional[0];
     if (const Dict* dict = given.dict()) {
+      work.make_list(static_cast<double>(dict->items.size()));
       items = dict->items;
     } else {
-      for (const Value& pair : items_of(given)) {
-        const std::vector<Value> both = items_of(pair);
+      for (const Value& pair : work.items(given)) {
+        const std::vector<Value> both = work.items(pair);
         if (both.size() != 2) refuse("pairs for dict()", described(pair));
+        work.look_among(items.size());
         put(items, both[0], both[1]);
       }
     }
   }
-  for (const auto& [name, value] : arguments.named) put(items, Value(name), value);
+  for (const auto& [name, value] : arguments.named) {
+    work.look_among(items.size());
+    put(items, Value(name), value);
+  }
   return Value::dict(std::move(items));
 }
 
@@ -119,6 +124,15 @@ void Work::spend(int64_t steps) {
     refuse("a template that takes at most " + std::to_string(max_steps) + " steps", "more");
 }
 
+void Work::search(std::string_view text, std::string_view part) {
+  spend(1 + static_cast<int64_t>((text.size() / 16 + 1) * (part.size() / 64 + 1) / 4));
+}
+
+std::vector<Value> Work::items(const Value& value) {
+  spend(item_count(value));
+  return items_of(value);
+}
+
 void Work::make_text(double bytes) {
   if (bytes > static_cast<double>(max_text))
     refuse("texts of at most " + std::to_string(max_text) + " bytes", "a longer one");
@@ -127,7 +141,7 @@ void Work::make_text(double bytes) {
 
 void Work::make_list(double items) {
   if (items > static_cast<double>(max_steps))
-    refuse("a shorter list", "one of " + std::to_string(items) + " items");
+    refuse("a list of at most " + std::to_string(max_steps) + " items", "a longer one");
   spend(1 + static_cast<int64_t>(items));
 }
 
@@ -217,7 +231,7 @@ Value slice_of(Work& work, const Value& value, const Value* begin, const Value* 
   if (value.is_undefined()) refuse_undefined(value, "a part");
   const List* list = value.list();
   const bool has_items = list && list->form != ListForm::view && list->form != ListForm::generator;
-  if (!value.text() && !has_items) return {};
+  if (!value.text() && !has_items) refuse("a list or text to take a part of", described(value));
   const auto given = [](const Value* one, int64_t otherwise) {
     if (one == nullptr || one->is_none()) return otherwise;
     return whole_argument(*one, "a slice");
@@ -264,7 +278,7 @@ Value call_global(Work& work, Global function, const CallArguments& arguments) {
     case Global::range:
       return range_of(work, arguments);
     case Global::dict:
-      return dict_of(arguments);
+      return dict_of(work, arguments);
   }
   return {};
 }

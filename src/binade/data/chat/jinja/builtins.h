@@ -14,7 +14,6 @@
 namespace binade::data::jinja {
 
 inline constexpr int64_t max_steps = 10'000'000;  // of one rendering
-inline constexpr int64_t max_text = 64 << 20;     // bytes
 inline constexpr int64_t max_range = 100'000;     // as jinja2's sandbox
 
 // The work of one rendering, which is limited.
@@ -24,6 +23,14 @@ class Work {
 
   // Fails beyond max_steps.
   void spend(int64_t steps);
+  // For looking at the characters of a text one by one.
+  void read_characters(const Value& text) { spend(8 * text.weight()); }
+  // For looking up a key or a name among `count`.
+  void look_among(size_t count) { spend(static_cast<int64_t>(count / 16)); }
+  // For looking for a part in a text.
+  void search(std::string_view text, std::string_view part);
+  // items_of(), which are spent.
+  std::vector<Value> items(const Value& value);
   // Before a text or a list of this size is made. Fails beyond max_text.
   void make_text(double bytes);
   void make_list(double items);

@@ -28,6 +28,7 @@ void Evaluator::set_variable(const std::string& name, Value value) {
 }
 
 void Evaluator::set(int variable, Value value) {
+  work_.look_among(scope_->items.size());
   for (auto& [id, old] : scope_->items) {
     if (id == variable) {
       old = std::move(value);
@@ -37,8 +38,9 @@ void Evaluator::set(int variable, Value value) {
   scope_->items.emplace_back(variable, std::move(value));
 }
 
-const Value* Evaluator::find_variable(int variable) const {
+const Value* Evaluator::find_variable(int variable) {
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
+    work_.look_among(scope->items.size());
     for (const auto& [id, value] : scope->items) {
       if (id == variable) return &value;
     }
@@ -78,11 +80,15 @@ Value Evaluator::eval(const Expression& expression) {
       return Value::list(eval_all(expression.items), ListForm::tuple);
     case ExpressionKind::dict:
       return eval_dict(expression);
-    case ExpressionKind::attribute:
-      return attribute_of(item(0), expression.text);
+    case ExpressionKind::attribute: {
+      const Value value = item(0);
+      if (value.dict()) work_.look_among(value.dict()->items.size());
+      return attribute_of(value, expression.text);
+    }
     case ExpressionKind::subscript: {
       const Value value = item(0), key = item(1);
       work_.spend(value.text() ? value.weight() : 1);
+      if (value.dict()) work_.look_among(value.dict()->items.size());
       return item_of(value, key);
     }
     case ExpressionKind::slice:
@@ -92,6 +98,7 @@ Value Evaluator::eval(const Expression& expression) {
     case ExpressionKind::filter: {
       const Value value = item(0);
       const CallArguments arguments = eval_arguments(expression.arguments);
+      work_.spend(value.text() ? value.weight() : 1);
       line_ = expression.line;
       return filter_of(expression.text)(work_, value, arguments);
     }
@@ -176,6 +183,7 @@ Value Evaluator::call(const Value& function, const CallArguments& arguments) {
 }
 
 Value Evaluator::call_macro(const Macro& macro, const CallArguments& arguments) {
+  work_.look_among(macros_.size());
   const auto defined = std::find_if(macros_.begin(), macros_.end(),
                                     [&](const auto& one) { return one.first == &macro; });
   if (calls_ == max_calls)
@@ -236,8 +244,10 @@ Value Evaluator::eval_compare(const Expression& expression) {
         case Comparison::ge:
           return compare(left, right) >= 0;
         case Comparison::in:
+          if (left.text() && right.text()) work_.search(*right.text(), *left.text());
           return contains(right, left);
         case Comparison::not_in:
+          if (left.text() && right.text()) work_.search(*right.text(), *left.text());
           return !contains(right, left);
       }
       return false;

@@ -55,7 +55,7 @@ class Evaluator {
   void write(std::string_view text);
   void assign(const Target& target, const Value& value);
   void set(int variable, Value value);
-  const Value* find_variable(int variable) const;
+  const Value* find_variable(int variable);
 
   // Expressions (evaluator.cpp).
   Value eval(const Expression& expression);

@@ -415,6 +415,8 @@ Arguments ExpressionParser::arguments() {
   while (!tokens_.is_symbol(")")) {
     if (tokens_.is_symbol("*") || tokens_.is_symbol("**"))
       tokens_.refuse_token("arguments that are written out");
+    if (made.positional.size() + made.named.size() == max_arguments)
+      tokens_.refuse_token("at most " + std::to_string(max_arguments) + " arguments");
     if (tokens_.peek().kind == TokenKind::name && tokens_.is_symbol("=", 1)) {
       const int line = tokens_.peek().line;
       Keyword keyword{tokens_.take().text, nullptr};

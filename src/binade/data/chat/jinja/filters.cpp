@@ -48,6 +48,7 @@ Value trim_filter(Work& work, const Value& value, Args arguments) {
   const Value* set = bind("trim", arguments, {"chars"})[0];
   const std::string text = text_for(work, value);
   if (set == nullptr || set->is_none()) return Value(stripped(text, Side::both));
+  if (set->text()) work.search(text, *set->text());
   return Value(stripped(text, Side::both, text_argument(*set, "trim")));
 }
 
@@ -56,6 +57,7 @@ Value replace_filter(Work& work, const Value& value, Args arguments) {
   const std::string text = text_for(work, value), old = text_for(work, *bound[0]),
                     by = text_for(work, *bound[1]);
   const bool all = bound[2] == nullptr || bound[2]->is_none();
+  work.search(text, old);
   work.make_text(static_cast<double>(text.size()) +
                  static_cast<double>(count_of(text, old)) * static_cast<double>(by.size()));
   return Value(replaced(text, old, by, all ? -1 : whole_argument(*bound[2], "replace")));
@@ -102,9 +104,14 @@ Value string_filter(Work& work, const Value& value, Args arguments) {
   return value.is_text() ? value : Value(text_for(work, value));
 }
 
-// Their marks against escaping do nothing, since nothing is escaped.
 Value safe_filter(Work& work, const Value& value, Args arguments) {
-  return string_filter(work, value, arguments);
+  return Value::markup(std::get<Text>(string_filter(work, value, arguments).data()));
+}
+
+Value escape_filter(Work& work, const Value& value, Args arguments) {
+  bind("escape", arguments, {});
+  if (value.is_markup()) return value;
+  return Value::markup(std::make_shared<const std::string>(escaped_html(text_for(work, value))));
 }
 
 // A number as a whole one, toward zero; none for those that int() refuses.
@@ -115,11 +122,12 @@ std::optional<int64_t> truncated(double value) {
   return static_cast<int64_t>(value);
 }
 
-Value int_filter(Work&, const Value& value, Args arguments) {
+Value int_filter(Work& work, const Value& value, Args arguments) {
   const auto bound = bind("int", arguments, {"default", "base"});
   const int64_t base = bound[1] != nullptr ? whole_argument(*bound[1], "int") : 10;
   if (base != 0 && (base < 2 || base > 36)) refuse("a base of 2 to 36", std::to_string(base));
   if (value.is_undefined()) refuse("a value for int", described(value));
+  if (value.text()) work.read_characters(value);
   std::optional<int64_t> number;
   if (value.is_whole()) {
     number = value.whole();
@@ -133,9 +141,10 @@ Value int_filter(Work&, const Value& value, Args arguments) {
   return bound[0] != nullptr ? *bound[0] : Value(int64_t{0});
 }
 
-Value float_filter(Work&, const Value& value, Args arguments) {
+Value float_filter(Work& work, const Value& value, Args arguments) {
   const Value* otherwise = bind("float", arguments, {"default"})[0];
   if (value.is_undefined()) refuse("a value for float", described(value));
+  if (value.text()) work.read_characters(value);
   if (value.is_number()) return Value(value.as_double());
   const auto number = value.text() ? float_of(*value.text()) : std::nullopt;
   if (number) return Value(*number);
@@ -157,7 +166,8 @@ Value round_filter(Work&, const Value& value, Args arguments) {
   if (precision < 0 || precision > 15)
     refuse("0 to 15 digits for round", std::to_string(precision));
   if (method == "common") {
-    if (value.is_whole() || !std::isfinite(value.as_double())) return value;
+    if (value.is_whole()) return Value(value.whole());
+    if (!std::isfinite(value.as_double())) return value;
     char digits[400];
     std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), value.as_double());
     return Value(std::strtod(digits, nullptr));
@@ -184,7 +194,7 @@ Value tojson_filter(Work& work, const Value& value, Args arguments) {
     options.between = ",";
   }
   if (bound[2] != nullptr && !bound[2]->is_none()) {
-    const std::vector<Value> both = items_of(*bound[2]);
+    const std::vector<Value> both = work.items(*bound[2]);
     if (both.size() != 2) refuse("two separators for tojson", described(*bound[2]));
     options.between = text_argument(both[0], "tojson");
     options.after_key = text_argument(both[1], "tojson");
@@ -216,6 +226,8 @@ constexpr std::array named_filters = std::to_array<NamedFilter>({
     {"d", default_filter},
     {"string", string_filter},
     {"safe", safe_filter},
+    {"escape", escape_filter},
+    {"e", escape_filter},
     {"upper", of_text<upper>},
     {"lower", of_text<lower>},
     {"title", of_text<titled_words>},

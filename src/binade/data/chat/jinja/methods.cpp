@@ -13,10 +13,12 @@ namespace {
 using TextMethod = Value (*)(Work&, const std::string&, const CallArguments&);
 
 template <Side side>
-Value strip_method(Work&, const std::string& self, const CallArguments& arguments) {
+Value strip_method(Work& work, const std::string& self, const CallArguments& arguments) {
   const Value* set = bind("strip()", arguments, {"chars"})[0];
   if (set == nullptr || set->is_none()) return Value(stripped(self, side));
-  return Value(stripped(self, side, text_argument(*set, "strip()")));
+  const std::string& characters = text_argument(*set, "strip()");
+  work.search(self, characters);
+  return Value(stripped(self, side, characters));
 }
 
 template <auto function>
@@ -30,27 +32,40 @@ Value list_of_parts(Work& work, const std::vector<std::string_view>& parts) {
   return Value::list({parts.begin(), parts.end()});
 }
 
+// Before a text is cut at white space: an estimate of the parts.
+void make_parts(Work& work, const std::string& self) {
+  const auto gaps = std::count_if(self.begin(), self.end(),
+                                  [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+  work.make_list(static_cast<double>(gaps));
+}
+
 template <auto function>
 Value split_method(Work& work, const std::string& self, const CallArguments& arguments) {
   const auto bound = bind("split()", arguments, {"sep", "maxsplit"});
   const int64_t most = bound[1] != nullptr ? whole_argument(*bound[1], "split()") : -1;
-  if (bound[0] == nullptr || bound[0]->is_none())
+  if (bound[0] == nullptr || bound[0]->is_none()) {
+    make_parts(work, self);
     return list_of_parts(work, function(self, std::nullopt, most));
+  }
   const std::string& separator = text_argument(*bound[0], "split()");
   if (separator.empty()) refuse("a separator for split()", "an empty text");
+  work.search(self, separator);
+  work.make_list(static_cast<double>(count_of(self, separator)));
   return list_of_parts(work, function(self, separator, most));
 }
 
 Value lines_method(Work& work, const std::string& self, const CallArguments& arguments) {
   const Value* keep = bind("splitlines()", arguments, {"keepends"})[0];
+  make_parts(work, self);
   return list_of_parts(work, lines_of(self, keep != nullptr && keep->is_true()));
 }
 
 template <bool from_end>
-Value partition_method(Work&, const std::string& self, const CallArguments& arguments) {
+Value partition_method(Work& work, const std::string& self, const CallArguments& arguments) {
   const std::string& separator =
       text_argument(*bind("partition()", arguments, {"sep"}, 1)[0], "partition()");
   if (separator.empty()) refuse("a separator for partition()", "an empty text");
+  work.search(self, separator);
   const size_t at = from_end ? self.rfind(separator) : self.find(separator);
   std::vector<Value> parts;
   if (at == std::string::npos) {
@@ -94,9 +109,10 @@ Value affix_method(Work&, const std::string& self, const CallArguments& argument
 }
 
 template <bool from_end, bool fails>
-Value find_method(Work&, const std::string& self, const CallArguments& arguments) {
+Value find_method(Work& work, const std::string& self, const CallArguments& arguments) {
   const auto bound = bind("find()", arguments, {"sub", "start", "end"}, 1);
   const std::string& wanted = text_argument(*bound[0], "find()");
+  work.search(self, wanted);
   const auto part = part_of(self, bound[1], bound[2]);
   size_t at = std::string::npos;
   if (part) {
@@ -110,11 +126,12 @@ Value find_method(Work&, const std::string& self, const CallArguments& arguments
   return Value(int64_t{-1});
 }
 
-Value count_method(Work&, const std::string& self, const CallArguments& arguments) {
+Value count_method(Work& work, const std::string& self, const CallArguments& arguments) {
   const auto bound = bind("count()", arguments, {"sub", "start", "end"}, 1);
   const auto part = part_of(self, bound[1], bound[2]);
   const std::string& wanted = text_argument(*bound[0], "count()");
   if (!part) return Value(int64_t{0});
+  work.search(self, wanted);
   return Value(
       count_of(std::string_view(self).substr(part->first, part->second - part->first), wanted));
 }
@@ -124,6 +141,7 @@ Value replace_method(Work& work, const std::string& self, const CallArguments& a
   const std::string &old = text_argument(*bound[0], "replace()"),
                     &by = text_argument(*bound[1], "replace()");
   const int64_t most = bound[2] != nullptr ? whole_argument(*bound[2], "replace()") : -1;
+  work.search(self, old);
   const auto count = static_cast<double>(count_of(self, old));
   work.make_text(static_cast<double>(self.size()) + count * static_cast<double>(by.size()));
   return Value(replaced(self, old, by, most));
@@ -134,11 +152,53 @@ Value join_method(Work& work, const std::string& self, const CallArguments& argu
   if (values->is_undefined()) refuse("texts for join()", described(*values));
   std::string text;
   bool first = true;
-  for (const Value& item : items_of(*values)) {
+  for (const Value& item : work.items(*values)) {
     if (!std::exchange(first, false)) text += self;
     text += text_argument(item, "join()");
     work.make_text(static_cast<double>(self.size() + item.text()->size()));
     if (std::cmp_greater(text.size(), max_text)) work.make_text(static_cast<double>(text.size()));
+  }
+  return Value(std::move(text));
+}
+
+// One field of format(): "{}", "{0}" or "{name}".
+const Value& format_field(std::string_view field, const CallArguments& arguments, size_t& next) {
+  const bool is_number =
+      !field.empty() && field.find_first_not_of("0123456789") == std::string_view::npos;
+  if (field.empty() || is_number) {
+    const auto given =
+        is_number ? integer_of(field, 10) : std::optional<int64_t>(static_cast<int64_t>(next++));
+    if (!given || std::cmp_greater_equal(*given, arguments.positional.size()))
+      refuse("an argument of format() for each {}", "none for " + json::in_quotes(field));
+    return arguments.positional[static_cast<size_t>(*given)];
+  }
+  const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
+                                  [&](const auto& one) { return one.first == field; });
+  if (named == arguments.named.end())
+    refuse("{}, {0} or {name} of an argument of format()", json::in_quotes(field));
+  return named->second;
+}
+
+Value format_method(Work& work, const std::string& self, const CallArguments& arguments) {
+  std::string text;
+  size_t next = 0;
+  for (size_t at = 0; at < self.size(); ++at) {
+    const char c = self[at];
+    const bool is_bracket = c == '{' || c == '}';
+    if (is_bracket && at + 1 < self.size() && self[at + 1] == c)
+      ++at;  // "{{" is "{"
+    else if (is_bracket) {
+      const size_t end = c == '{' ? self.find('}', at) : std::string::npos;
+      if (end == std::string::npos) refuse("brackets in pairs for format()", json::in_quotes(self));
+      const Value& value =
+          format_field(std::string_view(self).substr(at + 1, end - at - 1), arguments, next);
+      work.spend(value.weight());
+      text += str(value);
+      work.make_text(static_cast<double>(text.size()));
+      at = end;
+      continue;
+    }
+    text += c;
   }
   return Value(std::move(text));
 }
@@ -205,6 +265,7 @@ constexpr std::array text_methods = std::to_array<NamedTextMethod>({
     {"count", count_method},
     {"replace", replace_method},
     {"join", join_method},
+    {"format", format_method},
     {"removeprefix", remove_method<false>},
     {"removesuffix", remove_method<true>},
     {"upper", text_method<upper>},
@@ -237,6 +298,7 @@ Value call_dict_method(Work& work, const Dict& self, const std::string& name,
                        const CallArguments& arguments) {
   if (name == "get") {
     const auto bound = bind("get()", arguments, {"key", "default"}, 1);
+    work.look_among(self.items.size());
     const Value* found = find(self, *bound[0]);
     return found != nullptr ? *found : bound[1] != nullptr ? *bound[1] : Value(nullptr);
   }
@@ -283,7 +345,8 @@ bool is_method(const Value& self, std::string_view name) {
 
 Value call_method(Work& work, const Value& self, const std::string& name,
                   const CallArguments& arguments) {
-  work.spend(self.weight());
+  work.spend(self.dict() ? 1 : self.weight());
+  for (const Value& argument : arguments.positional) work.spend(argument.weight());
   if (const std::string* text = self.text()) return find_text_method(name)(work, *text, arguments);
   if (is_listed(changing_methods, name) && !(self.list() && name == "index"))
     refuse("methods that change nothing", name + "() of " + described(self));

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "binade/data/chat/jinja/builtins.h"
@@ -69,7 +70,11 @@ Value add(Work& work, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return Value(a.as_double() + b.as_double());
   if (a.text() && b.text()) {
     work.make_text(static_cast<double>(a.text()->size() + b.text()->size()));
-    return Value(*a.text() + *b.text());
+    if (!a.is_markup() && !b.is_markup()) return Value(*a.text() + *b.text());
+    const auto part = [](const Value& one) {
+      return one.is_markup() ? *one.text() : escaped_html(*one.text());
+    };
+    return Value::markup(std::make_shared<const std::string>(part(a) + part(b)));
   }
   if (is_plain(a.list()) && is_plain(b.list()) && a.list()->form == b.list()->form) {
     work.make_list(static_cast<double>(a.list()->items.size() + b.list()->items.size()));

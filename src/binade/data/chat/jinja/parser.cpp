@@ -191,6 +191,8 @@ class TemplateParser {
     macro->name = made.target.variables[0].name;
     tokens_.expect_symbol("(");
     while (!tokens_.is_symbol(")")) {
+      if (macro->parameters.size() == max_arguments)
+        tokens_.refuse_token("at most " + std::to_string(max_arguments) + " parameters");
       Parameter parameter{variable(), nullptr};
       if (tokens_.skip_symbol("=")) {
         parameter.otherwise = expressions_.expression();

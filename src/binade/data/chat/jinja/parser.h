@@ -10,7 +10,8 @@
 
 namespace binade::data::jinja {
 
-inline constexpr int max_nesting = 100;  // of tags, brackets and operators
+inline constexpr int max_nesting = 100;         // of tags, brackets and operators
+inline constexpr size_t max_arguments = 1'000;  // of a call or a macro
 
 // Numbers for the names of variables.
 class Names {

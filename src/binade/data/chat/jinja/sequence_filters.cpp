@@ -13,26 +13,29 @@ using Args = const CallArguments&;
 
 std::vector<Value> spent_items(Work& work, const Value& value) {
   work.spend(value.weight());
-  return items_of(value);
+  return work.items(value);
 }
 
 // The attribute that a dotted path such as "function.name" or "0.id" leads to.
-Value attribute_at(const Value& value, const Value& path) {
+Value attribute_at(Work& work, const Value& value, const Value& path) {
   if (!path.text()) return item_of(value, path);
+  work.spend(static_cast<int64_t>(path.text()->size()));
   Value found = value;
   for (const std::string_view part : split(*path.text(), ".", -1)) {
     const bool is_number =
         !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
     const auto index = is_number ? integer_of(part, 10) : std::nullopt;
+    if (found.text()) work.spend(found.weight());
     found = item_of(found, index ? Value(*index) : Value(part));
   }
   return found;
 }
 
 // What sorting, unique and the like compare: an attribute, in lower case unless case counts.
-Value key_of(const Value& item, const Value* attribute, bool case_sensitive) {
-  const Value value =
-      attribute != nullptr && !attribute->is_none() ? attribute_at(item, *attribute) : item;
+Value key_of(Work& work, const Value& item, const Value* attribute, bool case_sensitive) {
+  const bool by_attribute = attribute != nullptr && !attribute->is_none();
+  const Value value = by_attribute ? attribute_at(work, item, *attribute) : item;
+  work.spend(value.weight());
   return case_sensitive || !value.text() ? value : Value(lower(*value.text()));
 }
 
@@ -47,6 +50,11 @@ struct Selection {
   bool by_attribute, keeps;
 };
 
+// What select and map take: everything that is false has no items.
+std::vector<Value> items_to_select(Work& work, const Value& value) {
+  return value.is_true() ? spent_items(work, value) : std::vector<Value>();
+}
+
 Value selected(Work& work, const Value& value, Args arguments, Selection how) {
   const size_t before = how.by_attribute ? 1 : 0;
   if (how.by_attribute && arguments.positional.empty()) refuse("an attribute to select by", "none");
@@ -55,8 +63,9 @@ Value selected(Work& work, const Value& value, Args arguments, Selection how) {
       has_test ? test_of(text_argument(arguments.positional[before], "a test")) : nullptr;
   const CallArguments rest = has_test ? without_first(arguments, before + 1) : CallArguments();
   std::vector<Value> kept;
-  for (const Value& item : spent_items(work, value)) {
-    const Value tested = how.by_attribute ? attribute_at(item, arguments.positional[0]) : item;
+  for (const Value& item : items_to_select(work, value)) {
+    const Value tested =
+        how.by_attribute ? attribute_at(work, item, arguments.positional[0]) : item;
     const bool passes = test != nullptr ? test(work, tested, rest) : tested.is_true();
     if (passes == how.keeps) kept.push_back(item);
   }
@@ -84,12 +93,12 @@ Value extreme(Work& work, const Value& value, Args arguments, int sign) {
   const std::vector<Value> items = spent_items(work, value);
   if (items.empty()) return Value(Undefined{});
   size_t best = 0;
+  Value best_key = key_of(work, items[0], bound[1], case_sensitive);
   for (size_t i = 1; i < items.size(); ++i) {
-    if (compare(key_of(items[i], bound[1], case_sensitive),
-                key_of(items[best], bound[1], case_sensitive)) *
-            sign <
-        0)
-      best = i;
+    Value key = key_of(work, items[i], bound[1], case_sensitive);
+    if (compare(key, best_key) * sign >= 0) continue;
+    best = i;
+    best_key = std::move(key);
   }
   return items[best];
 }
@@ -104,7 +113,7 @@ Value join_filter(Work& work, const Value& value, Args arguments) {
   bool first = true;
   for (const Value& item : spent_items(work, value)) {
     if (!std::exchange(first, false)) out += between;
-    const std::string text = str(by_attribute ? attribute_at(item, *bound[1]) : item);
+    const std::string text = str(by_attribute ? attribute_at(work, item, *bound[1]) : item);
     out += text;
     work.make_text(static_cast<double>(between.size() + text.size()));
     if (std::cmp_greater(out.size(), max_text)) work.make_text(static_cast<double>(out.size()));
@@ -136,14 +145,14 @@ Value map_filter(Work& work, const Value& value, Args arguments) {
   const bool by_attribute = arguments.positional.empty();
   if (by_attribute) {
     const auto bound = bind("map", arguments, {"attribute", "default"}, 1);
-    for (const Value& item : spent_items(work, value)) {
-      const Value found = attribute_at(item, *bound[0]);
+    for (const Value& item : items_to_select(work, value)) {
+      const Value found = attribute_at(work, item, *bound[0]);
       made.push_back(found.is_undefined() && bound[1] != nullptr ? *bound[1] : found);
     }
   } else {
     const Filter filter = filter_of(text_argument(arguments.positional[0], "map"));
     const CallArguments rest = without_first(arguments, 1);
-    for (const Value& item : spent_items(work, value)) {
+    for (const Value& item : items_to_select(work, value)) {
       work.spend(1);
       made.push_back(filter(work, item, rest));
     }
@@ -169,7 +178,7 @@ Value sort_filter(Work& work, const Value& value, Args arguments) {
   const bool case_sensitive = bound[1] && bound[1]->is_true();
   std::vector<Value> items = spent_items(work, value);
   sort_by(work, items, bound[0] && bound[0]->is_true(),
-          [&](const Value& item) { return key_of(item, bound[2], case_sensitive); });
+          [&](const Value& item) { return key_of(work, item, bound[2], case_sensitive); });
   return Value::list(std::move(items));
 }
 
@@ -180,7 +189,8 @@ Value dictsort_filter(Work& work, const Value& value, Args arguments) {
   if (by != "key" && by != "value") refuse("key or value for dictsort", json::in_quotes(by));
   auto items = value.dict()->items;
   sort_by(work, items, bound[2] && bound[2]->is_true(), [&](const auto& item) {
-    return key_of(by == "key" ? item.first : item.second, nullptr, bound[0] && bound[0]->is_true());
+    return key_of(work, by == "key" ? item.first : item.second, nullptr,
+                  bound[0] && bound[0]->is_true());
   });
   std::vector<Value> pairs;
   for (const auto& [key, item] : items) pairs.push_back(Value::list({key, item}, ListForm::tuple));
@@ -192,7 +202,7 @@ Value unique_filter(Work& work, const Value& value, Args arguments) {
   std::vector<std::pair<Value, Value>> seen;
   std::vector<Value> kept;
   for (const Value& item : spent_items(work, value)) {
-    Value key = key_of(item, bound[1], bound[0] && bound[0]->is_true());
+    Value key = key_of(work, item, bound[1], bound[0] && bound[0]->is_true());
     work.spend(static_cast<int64_t>(seen.size()) + key.weight());
     const size_t before = seen.size();
     put(seen, std::move(key), Value(nullptr));
@@ -219,7 +229,7 @@ Value sum_filter(Work& work, const Value& value, Args arguments) {
   if (sum.text()) refuse("a start other than a text for sum", described(sum));
   const bool by_attribute = bound[0] != nullptr && !bound[0]->is_none();
   for (const Value& item : spent_items(work, value))
-    sum = add(work, sum, by_attribute ? attribute_at(item, *bound[0]) : item);
+    sum = add(work, sum, by_attribute ? attribute_at(work, item, *bound[0]) : item);
   return sum;
 }
 

@@ -100,9 +100,7 @@ std::vector<Value> Evaluator::filtered(const Statement& statement, std::vector<V
 Evaluator::Flow Evaluator::loop(const Statement& statement) {
   const Value values = eval(*statement.expression);
   line_ = statement.line;
-  const int64_t count = values.list() ? static_cast<int64_t>(values.list()->items.size()) : 0;
-  work_.spend(values.list() ? count : values.weight());
-  const std::vector<Value> items = filtered(statement, items_of(values));
+  const std::vector<Value> items = filtered(statement, work_.items(values));
   if (items.empty()) {
     const InnerScope scope(*this, scope_);
     return run(statement.otherwise);
@@ -168,7 +166,7 @@ void Evaluator::assign(const Target& target, const Value& value) {
     return;
   }
   if (!target.unpacks) return set(target.variables[0].id, value);
-  const std::vector<Value> items = items_of(value);
+  const std::vector<Value> items = work_.items(value);
   if (items.size() != target.variables.size())
     refuse(std::to_string(target.variables.size()) + " values to unpack",
            std::to_string(items.size()));

@@ -37,7 +37,8 @@ bool is_identical(const Value& a, const Value& b) {
   return equal(a, b);
 }
 
-bool in_case(const Value& value, Property wanted, Property other) {
+bool in_case(Work& work, const Value& value, Property wanted, Property other) {
+  work.read_characters(value);
   const std::string text = str(value);
   bool found = false;
   for (size_t at = 0; at < text.size();) {
@@ -47,6 +48,11 @@ bool in_case(const Value& value, Property wanted, Property other) {
     at += one.bytes;
   }
   return found;
+}
+
+bool is_in(Work& work, const Value& value, const Value& values) {
+  if (value.text() && values.text()) work.search(*values.text(), *value.text());
+  return contains(values, value);
 }
 
 struct NamedTest {
@@ -65,6 +71,7 @@ constexpr std::array named_tests = std::to_array<NamedTest>({
     {"float", [](Work&, const Value& v, Args) { return v.real() != nullptr; }},
     {"number", [](Work&, const Value& v, Args) { return v.is_number(); }},
     {"string", [](Work&, const Value& v, Args) { return v.is_text(); }},
+    {"escaped", [](Work&, const Value& v, Args) { return v.is_markup(); }},
     {"mapping", [](Work&, const Value& v, Args) { return v.dict() != nullptr; }},
     {"sequence", [](Work&, const Value& v, Args) { return is_sequence(v); }},
     {"iterable",
@@ -76,11 +83,11 @@ constexpr std::array named_tests = std::to_array<NamedTest>({
     {"divisibleby",
      [](Work&, const Value& v,
         Args a) { return is_same_number(v, whole_argument(other_of(a), "divisibleby"), 0); }},
-    {"lower", [](Work&, const Value& v,
-                 Args) { return in_case(v, Property::cased_lower, Property::cased_upper); }},
-    {"upper", [](Work&, const Value& v,
-                 Args) { return in_case(v, Property::cased_upper, Property::cased_lower); }},
-    {"in", [](Work&, const Value& v, Args a) { return contains(other_of(a), v); }},
+    {"lower", [](Work& work, const Value& v,
+                 Args) { return in_case(work, v, Property::cased_lower, Property::cased_upper); }},
+    {"upper", [](Work& work, const Value& v,
+                 Args) { return in_case(work, v, Property::cased_upper, Property::cased_lower); }},
+    {"in", [](Work& work, const Value& v, Args a) { return is_in(work, v, other_of(a)); }},
     {"eq", [](Work&, const Value& v, Args a) { return equal(v, other_of(a)); }},
     {"equalto", [](Work&, const Value& v, Args a) { return equal(v, other_of(a)); }},
     {"==", [](Work&, const Value& v, Args a) { return equal(v, other_of(a)); }},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "binade/base/json.h"
 #include "binade/data/chat/jinja/python_text.h"
@@ -41,11 +42,20 @@ bool equal_lists(const List& a, const List& b) {
 }
 
 bool equal_dicts(const Dict& a, const Dict& b) {
-  return a.items.size() == b.items.size() &&
-         std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
-           const Value* other = find(b, item.first);
-           return other != nullptr && equal(item.second, *other);
-         });
+  if (a.items.size() != b.items.size()) return false;
+  const bool same_order =
+      std::equal(a.items.begin(), a.items.end(), b.items.begin(),
+                 [](const auto& x, const auto& y) { return equal(x.first, y.first); });
+  if (same_order)
+    return std::equal(a.items.begin(), a.items.end(), b.items.begin(),
+                      [](const auto& x, const auto& y) { return equal(x.second, y.second); });
+  if (a.items.size() > max_unordered)
+    refuse("dicts of at most " + std::to_string(max_unordered) + " members to compare",
+           std::to_string(a.items.size()));
+  return std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
+    const Value* other = find(b, item.first);
+    return other != nullptr && equal(item.second, *other);
+  });
 }
 
 }  // namespace
@@ -78,6 +88,12 @@ Value Value::dict(std::vector<std::pair<Value, Value>> items) {
   dict->items = std::move(items);
   Value value;
   value.data_ = std::shared_ptr<const Dict>(std::move(dict));
+  return value;
+}
+
+Value Value::markup(Text text) {
+  Value value(std::move(text));
+  value.is_markup_ = true;
   return value;
 }
 
@@ -229,12 +245,21 @@ void put(std::vector<std::pair<Value, Value>>& items, Value key, Value value) {
   items.emplace_back(std::move(key), std::move(value));
 }
 
+int64_t item_count(const Value& value) {
+  if (const List* list = value.list()) return static_cast<int64_t>(list->items.size());
+  if (const Dict* dict = value.dict()) return static_cast<int64_t>(dict->items.size());
+  return value.text() ? static_cast<int64_t>(value.text()->size()) : 0;
+}
+
 std::vector<Value> items_of(const Value& value) {
   if (const List* list = value.list()) return used_items(*list);
   std::vector<Value> items;
   if (const Dict* dict = value.dict()) {
     for (const auto& item : dict->items) items.push_back(item.first);
   } else if (const std::string* text = value.text()) {
+    if (std::cmp_greater(text->size(), max_weight))
+      refuse("a text of at most " + std::to_string(max_weight) + " bytes to loop over",
+             std::to_string(text->size()));
     for (size_t at = 0; at < text->size();) {
       const size_t bytes = character_at(*text, at).bytes;
       items.emplace_back(text->substr(at, bytes));

@@ -76,6 +76,9 @@ class Value {
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
   bool is_text() const { return std::holds_alternative<Text>(data_); }
+  // A text of the filter safe: what is added to it by + is escaped for HTML.
+  bool is_markup() const { return is_markup_; }
+  static Value markup(Text text);
   // Null if the value is of another kind.
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
@@ -100,6 +103,7 @@ class Value {
 
  private:
   Data data_;
+  bool is_markup_ = false;
 };
 
 struct List {
@@ -127,6 +131,9 @@ struct Method {
 
 inline constexpr int max_value_depth = 80;
 inline constexpr int64_t max_weight = 4'000'000;  // a value is 1, and 1 for 16 bytes of text
+inline constexpr int64_t max_text = 64 << 20;     // bytes
+// Beyond this size, two dicts are only compared if they have their keys in the same order.
+inline constexpr size_t max_unordered = 256;
 
 // What was wrong with a template or its values; whoever knows the line adds it.
 struct Refusal {
@@ -149,10 +156,16 @@ const Value* find_member(const Dict& dict, std::string_view key);
 // Sets a member as an assignment to a Python dict does.
 void put(std::vector<std::pair<Value, Value>>& items, Value key, Value value);
 
-// The items that a loop visits: of lists, keys of dicts, characters of texts. Fails for others.
+// How many items a loop over the value visits; 0 for what has none.
+int64_t item_count(const Value& value);
+// The items that a loop visits: of lists, keys of dicts, characters of texts. Fails for others, and
+// for texts of more than max_weight bytes.
 std::vector<Value> items_of(const Value& value);
 // Python's len(); fails for values without one.
 int64_t length_of(const Value& value);
+
+// A text with the characters that mean something in HTML escaped, as markupsafe does.
+std::string escaped_html(std::string_view text);
 
 // Python's str() and repr(). Fail for what has no text that a template could mean (functions).
 std::string str(const Value& value);
@@ -165,6 +178,7 @@ struct JsonOptions {
   std::optional<std::string> indent = {};  // what a level is indented by
   std::string between = ", ", after_key = ": ";
 };
+// Fails beyond max_text.
 std::string json_text(const Value& value, const JsonOptions& options);
 
 }  // namespace binade::data::jinja

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "binade/data/chat/jinja/python_text.h"
 #include "binade/data/chat/jinja/value.h"
@@ -92,6 +93,8 @@ class JsonText {
   explicit JsonText(const JsonOptions& options) : options_(options) {}
 
   void add(const Value& value, int level) {
+    if (std::cmp_greater(out_.size(), max_text))
+      refuse("texts of at most " + std::to_string(max_text) + " bytes", "a longer one");
     if (value.is_none()) {
       out_ += "null";
     } else if (value.boolean()) {
@@ -168,6 +171,21 @@ class JsonText {
 
 }  // namespace
 
+std::string escaped_html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    static constexpr std::string_view escaped = "&<>'\"";
+    static constexpr std::string_view names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    const size_t known = escaped.find(c);
+    if (known == std::string_view::npos) {
+      out += c;
+    } else {
+      out += names[known];
+    }
+  }
+  return out;
+}
+
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -197,6 +215,7 @@ std::string repr(const Value& value) {
   if (value.boolean()) return *value.boolean() ? "True" : "False";
   if (value.integer()) return std::to_string(*value.integer());
   if (value.real()) return float_text(*value.real());
+  if (value.is_markup()) return "Markup(" + repr_of_text(*value.text()) + ")";
   if (value.text()) return repr_of_text(*value.text());
   if (const List* list = value.list()) return repr_of_list(*list);
   if (const Dict* dict = value.dict()) return repr_of_dict(*dict);
