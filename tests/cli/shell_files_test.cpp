@@ -47,6 +47,19 @@ TEST_F(Completions, OfCommandsOptionsAndValues) {
   EXPECT_THAT(offered("binade train --reduce-d"), ElementsAre("--reduce-dtype"));
 }
 
+TEST_F(Completions, OfCheckedTextsAndWords) {
+  EXPECT_THAT(offered("binade export --type q"), ElementsAre("q8_0", "q4_0", "q4_k", "q6_k"));
+  EXPECT_THAT(offered("binade generate --chat-format ll"), ElementsAre("llama3"));
+  EXPECT_THAT(offered("binade completions z"), ElementsAre("zsh"));
+  EXPECT_THAT(offered("binade help tra"), ElementsAre("train"));
+  EXPECT_THAT(offered("binade man tok"), ElementsAre("tokenize"));
+  const std::string zsh = binade("completions zsh").out, fish = binade("completions fish").out;
+  EXPECT_THAT(zsh, HasSubstr(":value:(f32 f16 bf16 q8_0 q4_0 q4_k q6_k mxfp4 int4-g128"));
+  EXPECT_THAT(zsh, HasSubstr("'*:value:(bash zsh fish)'"));
+  EXPECT_THAT(fish, HasSubstr("complete -c binade -f -n '__fish_seen_subcommand_from completions' "
+                              "-a 'bash zsh fish'\n"));
+}
+
 TEST_F(Completions, OfFilesAreLeftToTheShell) {
   EXPECT_THAT(offered("binade train --data ''"), IsEmpty());
   EXPECT_THAT(offered("binade eval some-fi"), IsEmpty());

@@ -11,8 +11,10 @@
 namespace binade::cli {
 namespace {
 
-// "f32|bf16|8bit" as its parts. None if a part is a placeholder, which has a capital: "auto|SIZE".
-std::vector<std::string> choices_in(const std::string& value) {
+// "f32|bf16|8bit", or "TEXT:f32|bf16" of a checked text, as its parts. None if a part is a
+// placeholder, which has a capital: "auto|SIZE".
+std::vector<std::string> choices_in(std::string value) {
+  if (const size_t checked = value.find(':'); checked != value.npos) value.erase(0, checked + 1);
   if (value.find('|') == value.npos) return {};
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= value.size();) {
@@ -56,6 +58,12 @@ CommandFacts facts_of(const CLI::App& app) {
     (option->get_positional() ? facts.positionals : facts.options).push_back(facts_of(*option));
   for (const CLI::App* command : app.get_subcommands({}))
     facts.commands.push_back(facts_of(*command));
+  // Of `help` and `man`.
+  for (OptionFacts& positional : facts.positionals) {
+    if (positional.names.front() != "COMMAND" || is_program) continue;
+    for (const CLI::App* command : app.get_parent()->get_subcommands({}))
+      positional.choices.push_back(command->get_name());
+  }
   return facts;
 }
 

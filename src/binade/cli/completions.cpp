@@ -27,11 +27,18 @@ void for_each_command(const CommandFacts& command, const std::string& above, con
   for (const CommandFacts& below : command.commands) for_each_command(below, path, write);
 }
 
+// What the words after a command, which are no options, may be; empty: anything.
+std::vector<std::string> choices_of_words(const CommandFacts& command) {
+  return command.positionals.empty() ? std::vector<std::string>()
+                                     : command.positionals.front().choices;
+}
+
 std::string words(const CommandFacts& command) {
   std::string all;
   for (const CommandFacts& below : command.commands) all += below.name + " ";
   for (const OptionFacts& option : command.options)
     for (const std::string& name : option.names) all += name + " ";
+  for (const std::string& choice : choices_of_words(command)) all += choice + " ";
   return all;
 }
 
@@ -119,8 +126,11 @@ std::string zsh_script(const CommandFacts& program) {
     for (const OptionFacts& option : command.options)
       for (const std::string& name : option.names) specs += " \\\n" + zsh_option(option, name);
     if (command.commands.empty()) {
-      functions += fmt::format("{}() {{\n  _arguments{} \\\n    '*:file:_files'\n}}\n",
-                               zsh_function(path), specs);
+      const std::vector<std::string> choices = choices_of_words(command);
+      const std::string rest =
+          choices.empty() ? "file:_files" : fmt::format("value:({})", fmt::join(choices, " "));
+      functions += fmt::format("{}() {{\n  _arguments{} \\\n    '*:{}'\n}}\n", zsh_function(path),
+                               specs, rest);
       return;
     }
     std::string names, cases;
@@ -176,6 +186,8 @@ std::string fish_script(const CommandFacts& program) {
     for (const CommandFacts& below : command.commands)
       script += fmt::format("complete -c binade -f -n {} -a {} -d {}\n", when, below.name,
                             quoted(short_help(below.help), "\\'"));
+    if (const std::vector<std::string> choices = choices_of_words(command); !choices.empty())
+      script += fmt::format("complete -c binade -f -n {} -a '{}'\n", when, fmt::join(choices, " "));
     for (const OptionFacts& option : command.options) {
       std::string line = "complete -c binade -n " + when;
       for (const std::string& name : option.names)
