@@ -88,5 +88,24 @@ TEST(Branch, RefusesWhatCannotContinue) {
   EXPECT_FALSE(fs::exists(free));
 }
 
+// Its first steps, and a branch from these, have the settings of then.
+TEST(Branch, KeepsTheSettingsOfEarlierSteps) {
+  const testing::TemporaryFolder folder;
+  const train::Config config = branched_config(folder);
+  train::run(config, train::Progress::Mode::quiet);
+  const std::string first = (folder / "first").string(), second = (folder / "second").string();
+  branch_run(open_run(config.run.out, "at"),
+             {.step = 4, .folder = first, .settings = {"beta1=0.5"}});
+  resumed(first, {"beta1"});
+  const RecordedRun run = open_run(first, "at");
+  EXPECT_EQ(run.settings_of(4).train.beta1, 0.9);
+  EXPECT_EQ(run.settings_of(5).train.beta1, 0.5);
+  const Branch branch =
+      branch_run(run, {.step = 3, .folder = second, .settings = {"weight-decay=0.3"}});
+  EXPECT_THAT(branch.command, ::testing::EndsWith("--allow-changes weight-decay"));
+  resumed(second, {"weight-decay"});
+  EXPECT_EQ(open_run(second, "at").config.train.beta1, 0.9);
+}
+
 }  // namespace
 }  // namespace binade::lab

@@ -7,8 +7,10 @@
 #include <set>
 
 #include "binade/base/error.h"
+#include "binade/io/manifest.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/run/loop.h"
+#include "binade/train/run/resume_settings.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 
@@ -124,6 +126,62 @@ TEST_F(Reproduce, NeedsAnUnbrokenChain) {
   EXPECT_THAT(refusal([&] { manifest_of(run_); }), HasSubstr("one that breaks at step 1"));
   std::ofstream(run_ + "/metrics.jsonl") << "";
   EXPECT_THAT(refusal([&] { manifest_of(run_); }), HasSubstr("one without hashes"));
+}
+
+// Its paths and numbers are those of someone else.
+TEST_F(Reproduce, TrustsNoManifest) {
+  train::Config config = train::saved_settings(run_, {}).config;
+  config.run.metrics_file = (folder_ / "precious.txt").string();
+  train::Reproduction manifest = train::read_reproduction(manifest_);
+  manifest.config = train::to_toml(config);
+  write(manifest);
+  EXPECT_EQ(repeating_config(manifest_, (folder_ / "again").string(), "", "").run.metrics_file, "");
+
+  const auto refused = [&](const train::Reproduction& changed) {
+    write(changed);
+    const auto repeat = [&] { repeating_config(manifest_, (folder_ / "again").string(), "", ""); };
+    const std::string message = refusal([&] { audit_run(manifest_, run_, 1, 0); });
+    EXPECT_EQ(refusal(repeat), message);
+    return message;
+  };
+  train::Reproduction endless = manifest;
+  constexpr int64_t far = int64_t{1} << 60;
+  endless.links.push_back(
+      train::next_link(endless.links.back().digest, far, endless.links.back().state));
+  EXPECT_THAT(refused(endless), HasSubstr("a last hash of at most 8, found 1152921504606846976"));
+  endless.steps = far;
+  EXPECT_THAT(refused(endless), HasSubstr("steps of at most 8"));
+  manifest.links.clear();
+  EXPECT_THAT(refused(manifest), HasSubstr("expected hashes of the run"));
+}
+
+TEST_F(Reproduce, NeedsOneConfiguration) {
+  train::Config config = train::saved_settings(run_, {}).config;
+  config.train.steps = 12;
+  config.run.resume = true;
+  train::run(config, train::Progress::Mode::quiet);
+  EXPECT_THAT(refusal([&] { manifest_of(run_); }), HasSubstr("resumed with others after step 8"));
+}
+
+// A segment's end is compared with the checkpoint there, whose state the next one begins with.
+TEST_F(Reproduce, AnAuditComparesCheckpointsAtTheEndOfSegments) {
+  train::Reproduction manifest = train::read_reproduction(manifest_);
+  manifest.links.resize(1);
+  write(manifest);
+  const Audit audit = audit_run(manifest_, run_, 3, 0);
+  EXPECT_TRUE(audit.equal());
+  for (const AuditedSegment& one : audit.segments) EXPECT_TRUE(one.checked);
+  const fs::path checkpoint = fs::path(run_) / "checkpoints/step-6";
+  const auto facts = io::read_manifest(checkpoint, "test").facts;
+  fs::remove(checkpoint / "manifest.json");
+  auto without = facts;
+  std::erase_if(without, [](const auto& fact) { return fact.first == "hash"; });
+  const std::string text = io::manifest_text(checkpoint, 6, without, "test");
+  std::ofstream(checkpoint / "manifest.json") << text;
+  const Audit unknown = audit_run(manifest_, run_, 3, 0);
+  EXPECT_FALSE(unknown.segments[1].checked);  // 4 to 6
+  EXPECT_EQ(unknown.checked_steps, 6);
+  EXPECT_THAT(audit_text(unknown), HasSubstr("steps 5 to 6: not checked"));
 }
 
 }  // namespace

@@ -124,7 +124,8 @@ TEST_F(RunDiffTest, NamesSettings) {
        [](train::Config& c) { c.model.norm_eps = 1e-3; }},
       {"bf16", "precision: bf16 and fp32", "micro.0/activation/blocks.0.", CauseKind::cast,
        [](train::Config& c) { c.precision.matmul = train::Precision::fp32; }},
-      {"bf16", "override", "micro.0/activation/blocks.1.mlp", CauseKind::cast,
+      {"bf16", "override: unset and blocks.1.mlp f32", "micro.0/activation/blocks.1.mlp",
+       CauseKind::cast,
        [](train::Config& c) {
          c.precision.overrides.push_back({.module = "blocks.1.mlp", .run = CastClass::f32});
        }},
@@ -318,6 +319,65 @@ TEST_F(RunDiffTest, SaysWhatCannotBeSaid) {
   EXPECT_THAT(diff_text(diff, a, b), HasSubstr("maybe:  setting: lr: 0.004 and 0.001"));
   EXPECT_THAT(diff_text(diff, a, b), HasSubstr("at step 3, and not at step 0"));
   EXPECT_THROW(diff_runs(a, (folder_ / "none").string()), Error);
+}
+
+// Settings that decide which tokens there are say more than the tokens.
+TEST_F(RunDiffTest, NamesSettingsOfTheData) {
+  expect_cause(planted("fp32", [](train::Config& c) { c.data.validation = 0.2; }),
+               CauseKind::setting, "validation: 0.05 and 0.2");
+  const std::string other = folder_.put("more.txt", "more\n" + diff_text_source()).string();
+  const std::string text = folder_.put("text.txt", diff_text_source()).string();
+  const auto mixed = [&](const char* first) {
+    return [=](train::Config& c) { c.data.source = first + text + ",1*" + other; };
+  };
+  const std::string a = trained("a", base("fp32"), mixed("3*"));
+  expect_cause(diff_runs(a, trained("b", base("fp32"), mixed("1*"))), CauseKind::data,
+               "sources in proportion 3 : 1 and 1 : 1");
+}
+
+// A run that continues another one with other settings, and has no checkpoint from before.
+TEST_F(RunDiffTest, NamesTheSettingsSinceARunWasResumed) {
+  const auto constant = [](train::Config& c) { c.train.schedule = optim::ScheduleKind::constant; };
+  const std::string a = trained("a", base("fp16"), constant);
+  const std::string b = trained("b", base("fp16"), [&](train::Config& c) {
+    constant(c);
+    c.train.steps = 4;
+  });
+  trained("b", base("fp16"), [&](train::Config& c) {
+    constant(c);
+    c.train.lr = 1e-3;
+    c.run.resume = true;
+    c.run.allow_changes = {"lr"};
+  });
+  for (const bool has_checkpoint : {true, false}) {
+    SCOPED_TRACE(has_checkpoint);
+    if (!has_checkpoint) fs::remove_all(folder_ / "b/checkpoints");
+    const RunDiff diff = diff_runs(a, b);
+    expect_cause(diff, CauseKind::setting, "lr: 0.004 and 0.001");
+    EXPECT_EQ(diff.causes.size(), 1u);
+    EXPECT_EQ(diff.step, 5);
+  }
+}
+
+// Its manifest is right but for the state's hash, and no step was taken from it.
+TEST_F(RunDiffTest, NamesAChangedCheckpointOfEqualRuns) {
+  const std::string a = trained("a", base("fp32")), b = trained("b", base("fp32"));
+  const fs::path checkpoint = folder_ / "b/checkpoints/step-6";
+  StateDict weights = io::load_safetensors(checkpoint / "model.safetensors");
+  static_cast<uint32_t*>(weights.begin()->second.raw_data())[5] ^= 1;
+  io::save_safetensors(checkpoint / "model.safetensors", weights);
+  const auto facts = io::read_manifest(checkpoint, "test").facts;
+  fs::remove(checkpoint / "manifest.json");
+  const std::string manifest = io::manifest_text(checkpoint, 6, facts, "test");
+  std::ofstream(checkpoint / "manifest.json") << manifest;
+  for (const bool swapped : {false, true}) {
+    const RunDiff diff = swapped ? diff_runs(b, a) : diff_runs(a, b);
+    expect_cause(diff, CauseKind::state, b + ": checkpoints/step-6 does not hold the weights");
+    EXPECT_EQ(diff.step, 6);
+    ASSERT_TRUE(diff.tensor);
+    EXPECT_THAT(diff.tensor->name, HasSubstr("in checkpoint step-6 of " + b));
+    EXPECT_EQ(diff.tensor->differing, 1);
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "binade/autograd/op_observer.h"
 #include "binade/autograd/recompute.h"
 #include "binade/base/error.h"
+#include "binade/formats/weights/base_format.h"
 #include "binade/io/safetensors.h"
 #include "binade/ops/create/create.h"
 #include "binade/train/run/loop.h"
@@ -318,6 +319,58 @@ TEST(StepView, FindsAStateThatIsNotTheRuns) {
   EXPECT_EQ(view.difference->step, 0);
   EXPECT_EQ(view.difference->parts, "weights");
   EXPECT_THAT(view_text(view, false), HasSubstr("this is not what the run did"));
+}
+
+// A base in blocks is no parameter, and is read again wherever a state is put back.
+TEST(StepView, RepeatsStepsOfAdaptersOverBlocks) {
+  const testing::TemporaryFolder folder;
+  train::Config config = viewed_config(folder, "bf16");
+  config.model.width = 32;
+  config.model.hidden = 64;
+  train::run(config, train::Progress::Mode::quiet);
+  config.model.init_from = config.run.out;
+  config.run.out = (folder / "adapter").string();
+  config.lora.rank = 2;
+  config.lora.base = {train::BaseFormat::Kind::blocks, formats::find_base_format("q8_0")};
+  config.precision.params = train::ParameterStorage::masters;
+  train::run(config, train::Progress::Mode::quiet);
+  const RecordedRun run = open_run(config.run.out, "at");
+  for (const int64_t micro : {-1, 1}) {
+    const StepView view = view_step(run, {.step = 5, .micro = micro, .tensors = {"blocks.*"}});
+    EXPECT_TRUE(view.equal()) << view.observed_difference;
+    for (const ViewedTensor& one : view.tensors) {
+      if (one.summary.shadow && one.name.starts_with("activation/")) {
+        EXPECT_LT(one.summary.shadow->relative, 0.05) << one.name;
+      }
+    }
+  }
+  // Other weights below the adapters: no step can be repeated.
+  fs::remove_all(folder / "run");
+  train::Config other = viewed_config(folder, "bf16");
+  other.model.width = 32;
+  other.model.hidden = 64;
+  other.train.seed = 9;
+  train::run(other, train::Progress::Mode::quiet);
+  EXPECT_THAT(refusal_of([&] { open_run(config.run.out, "at"); }), HasSubstr("restore them"));
+}
+
+// Steps before a resume are repeated with the settings that the run had then.
+TEST(StepView, RepeatsStepsFromBeforeOtherSettings) {
+  const testing::TemporaryFolder folder;
+  train::Config config = viewed_config(folder, "fp16");
+  config.run.keep = 1;
+  train::run(config, train::Progress::Mode::quiet);
+  config.train.steps = 16;  // so the schedule's learning rates differ
+  config.run.resume = true;
+  train::run(config, train::Progress::Mode::quiet);
+  const RecordedRun run = open_run(config.run.out, "at");
+  EXPECT_EQ(run.settings_of(8).train.steps, 8);
+  EXPECT_EQ(run.settings_of(9).train.steps, 16);
+  for (const int64_t step : {5, 8, 9, 14}) {
+    const StepView view = view_step(run, {.step = step, .tensors = {"norm"}});
+    EXPECT_TRUE(view.equal()) << step << ": " << view.difference->parts;
+    EXPECT_EQ(view.origin, 0);
+  }
 }
 
 }  // namespace

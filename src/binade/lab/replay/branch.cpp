@@ -8,6 +8,7 @@
 #include "binade/lab/replay/replayer.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/companions.h"
+#include "binade/train/run/earlier_settings.h"
 #include "binade/train/run/resume_check.h"
 #include "binade/train/run/resume_settings.h"
 #include "binade/train/run/start.h"
@@ -45,6 +46,15 @@ std::string newest_link(const RecordedRun& run, int64_t step) {
   return text;
 }
 
+// The settings of the step after which the branch begins, with other ones over them.
+train::Config branch_settings(const RecordedRun& run, const BranchOptions& options) {
+  for (const RecordedRun::Earlier& one : run.earlier) {
+    if (options.step < one.last)
+      return train::resolve({run.folder / train::earlier_name(one.last), parsed_settings(options)});
+  }
+  return train::saved_settings(run.folder, parsed_settings(options)).config;
+}
+
 // The files of a run that stopped after the step.
 void write_branch(const RecordedRun& run, Replayer& replayer, const BranchOptions& options,
                   const train::Config& config) {
@@ -61,6 +71,10 @@ void write_branch(const RecordedRun& run, Replayer& replayer, const BranchOption
   fs::create_directories(folder / "checkpoints");
   train::write_checkpoint(snapshot, io::Path(folder / "checkpoints"), 1);
   fs::copy_file((run.folder / "metrics.jsonl").plain(), folder / "metrics.jsonl");
+  for (const RecordedRun::Earlier& one : run.earlier) {
+    if (one.last < options.step)
+      train::note_earlier_settings(folder, {one.last, train::to_toml(one.config)});
+  }
   write_branch_file(folder / "config.toml", train::to_toml(config));
   write_branch_file(
       folder / train::run_file_name,
@@ -83,7 +97,7 @@ Branch branch_run(const RecordedRun& run, const BranchOptions& options) {
     fail("at", {.argument = "--branch",
                 .expected = "a folder that does not exist",
                 .found = options.folder + ", which does"});
-  train::Config config = train::saved_settings(run.folder, parsed_settings(options)).config;
+  train::Config config = branch_settings(run, options);
   if (options.step < 0 || options.step >= config.train.steps)
     fail("at", {.argument = "--step",
                 .expected = fmt::format("0 to {}, so that the new run of {} steps has one left",
@@ -97,7 +111,7 @@ Branch branch_run(const RecordedRun& run, const BranchOptions& options) {
                                         difference->step),
                 .found = "other " + difference->parts,
                 .hint = "a branch would not continue this run"});
-  const std::vector<std::string> changed = changed_names(run.config, config);
+  const std::vector<std::string> changed = changed_names(run.settings_of(options.step + 1), config);
   Branch branch{.folder = options.folder, .command = {}, .notes = run.notes};
   try {
     write_branch(run, replayer, options, config);

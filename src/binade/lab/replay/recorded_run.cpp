@@ -8,6 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/run/earlier_settings.h"
 #include "binade/train/run/folder.h"
 #include "binade/train/run/metrics.h"
 #include "binade/train/run/resume_settings.h"
@@ -27,6 +28,15 @@ void refuse_unrepeatable(const train::Config& config, const std::string& run,
     fail(caller, {.argument = run,
                   .expected = "a run whose steps have the same bits each time",
                   .found = reason});
+}
+
+void read_earlier(RecordedRun& run) {
+  for (const train::EarlierSettings& one : train::read_earlier_settings(run.folder)) {
+    run.earlier.push_back(
+        {one.last, train::saved_values(one.toml, fmt::format("{}, the settings up to step {}",
+                                                             run.folder.string(), one.last))});
+    run.earlier.back().config.data = run.config.data;  // paths may have changed
+  }
 }
 
 void find_checkpoints(RecordedRun& run) {
@@ -54,11 +64,9 @@ void read_log(RecordedRun& run) {
   if (!run.checkpoints.empty()) run.steps = std::max(run.steps, run.checkpoints.back().step);
 }
 
-void read_data(RecordedRun& run, std::string_view caller) {
+void open_tokens(RecordedRun& run, std::string_view caller) {
   run.tokenizer = data::open_tokenizer(run.config.data.tokenizer);
-  data::Source source = train::data_source(run.config, run.tokenizer.get());
-  source.cache = train::token_cache(run.config);
-  run.split = data::read_split(source);
+  run.split = read_data(run.config, run.tokenizer.get());
   const std::string now = train::describe_data(run.split);
   if (!run.origin.data.empty() && run.origin.data != now)
     fail(caller, {.argument = "the data " + run.config.data.source + " of " + run.folder.string(),
@@ -66,6 +74,19 @@ void read_data(RecordedRun& run, std::string_view caller) {
                   .found = now,
                   .hint = "restore the data: without them no step can be repeated, and of its "
                           "states only those in checkpoints can be seen (binade inspect)"});
+}
+
+// Adapters alone are no run: their checkpoints do not hold the weights that they adapt.
+void check_base(const RecordedRun& run, std::string_view caller) {
+  if (run.config.lora.rank == 0 || run.origin.base.empty()) return;
+  const std::string now =
+      train::describe_weights(io::model_folder(run.config.model.init_from, "--init-from"));
+  if (run.origin.base != now)
+    fail(caller, {.argument = "the weights in " + run.config.model.init_from + " that " +
+                              run.folder.string() + " adapts",
+                  .expected = run.origin.base,
+                  .found = now,
+                  .hint = "restore them: without them no step can be repeated"});
 }
 
 // "neon-bf16" of "cpu neon-bf16, NEON_BF16"; empty if that is no CPU's.
@@ -77,12 +98,25 @@ std::string level_in(const std::string& arithmetic) {
 
 }  // namespace
 
+const train::Config& RecordedRun::settings_of(int64_t step) const {
+  for (const Earlier& one : earlier) {
+    if (step <= one.last) return one.config;
+  }
+  return config;
+}
+
 const io::Checkpoint* RecordedRun::checkpoint_before(int64_t step) const {
   const io::Checkpoint* found = nullptr;
   for (const io::Checkpoint& one : checkpoints) {
     if (one.step <= step) found = &one;
   }
   return found;
+}
+
+data::Split read_data(const train::Config& config, const data::Tokenizer* tokenizer) {
+  data::Source source = train::data_source(config, tokenizer);
+  source.cache = train::token_cache(config);
+  return data::read_split(source);
 }
 
 void select_arithmetic(const train::Config& config, const std::string& arithmetic,
@@ -106,6 +140,7 @@ RecordedRun read_recorded(const std::string& folder) {
   train::ResumeSettings saved = train::saved_settings(run.folder, {});
   run.config = std::move(saved.config);
   run.notes = std::move(saved.warnings);
+  read_earlier(run);
   find_checkpoints(run);
   read_log(run);
   if (run.checkpoints.empty())
@@ -130,7 +165,8 @@ RecordedRun read_recorded(const std::string& folder) {
 void open_data(RecordedRun& run, std::string_view caller) {
   refuse_unrepeatable(run.config, run.folder.string(), caller);
   select_arithmetic(run.config, run.origin.arithmetic, caller);
-  read_data(run, caller);
+  check_base(run, caller);
+  open_tokens(run, caller);
 }
 
 RecordedRun open_run(const std::string& folder, std::string_view caller) {

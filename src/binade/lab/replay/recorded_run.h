@@ -16,6 +16,12 @@ namespace binade::lab {
 struct RecordedRun {
   io::Path folder;
   train::Config config = train::Config();
+  // Of steps before it was resumed with other settings, oldest first.
+  struct Earlier {
+    int64_t last = 0;  // step
+    train::Config config = train::Config();
+  };
+  std::vector<Earlier> earlier;
   train::Chain chain;
   // Those that match their manifest, oldest first.
   std::vector<io::Checkpoint> checkpoints;
@@ -25,6 +31,8 @@ struct RecordedRun {
   data::Split split;
   std::vector<std::string> notes;  // what cannot be checked or was passed over
 
+  // Those by which a step was taken.
+  const train::Config& settings_of(int64_t step) const;
   // The newest checkpoint of at most `step` steps, or null.
   const io::Checkpoint* checkpoint_before(int64_t step) const;
 };
@@ -37,6 +45,9 @@ RecordedRun read_recorded(const std::string& folder);
 void open_data(RecordedRun& run, std::string_view caller);
 // Both.
 RecordedRun open_run(const std::string& folder, std::string_view caller);
+
+// The tokens of a configuration's data, read with its tokenizer.
+data::Split read_data(const train::Config& config, const data::Tokenizer* tokenizer);
 
 // Selects the kernels by which a run was trained (Origin::arithmetic) for all that follows. Fails
 // if this machine cannot.

@@ -24,8 +24,15 @@ std::unique_ptr<train::Trainer> Replayer::new_trainer() const {
   return std::make_unique<train::Trainer>(config);
 }
 
+void Replayer::choose_settings(int64_t step) {
+  if (settings_ == nullptr) return;
+  settings_ = &run_.settings_of(step);
+  config_ = *settings_;
+}
+
 // As the run's first process began.
 void Replayer::start() {
+  choose_settings(1);
   trainer_ = new_trainer();
   if (!config_.model.init_from.empty()) trainer_->init_from(config_.model.init_from);
   if (!config_.lora.adapter.empty()) trainer_->load_adapter(config_.lora.adapter);
@@ -34,13 +41,12 @@ void Replayer::start() {
 }
 
 void Replayer::load(const io::Checkpoint& checkpoint) {
+  choose_settings(checkpoint.step + 1);
   trainer_ = new_trainer();
   if (config_.lora.rank > 0) trainer_->init_from(config_.model.init_from);
   train::load_checkpoint(*trainer_, checkpoint.path);
   origin_ = checkpoint.step;
-  compare(train::read_hash(checkpoint.path).state,
-          "checkpoints/" + checkpoint.path.filename().string());
-  if (const train::Link* link = run_.chain.at(origin_)) compare(link->state, "metrics.jsonl");
+  compare_recorded();
 }
 
 void Replayer::compare(const std::optional<train::StateHash>& expected, const std::string& record) {
@@ -53,6 +59,15 @@ void Replayer::compare(const std::optional<train::StateHash>& expected, const st
   }
 }
 
+void Replayer::compare_recorded() {
+  const int64_t now = trainer_->steps();
+  for (const io::Checkpoint& one : run_.checkpoints) {
+    if (one.step == now)
+      compare(train::read_hash(one.path).state, "checkpoints/" + one.path.filename().string());
+  }
+  if (const train::Link* link = run_.chain.at(now)) compare(link->state, "metrics.jsonl");
+}
+
 void Replayer::go_to(int64_t step) {
   const io::Checkpoint* const nearest = run_.checkpoint_before(step);
   const int64_t saved = nearest != nullptr ? nearest->step : 0;
@@ -62,8 +77,10 @@ void Replayer::go_to(int64_t step) {
 }
 
 train::StepResult Replayer::step() {
+  if (settings_ != nullptr && settings_ != &run_.settings_of(trainer_->steps() + 1))
+    restore(save());  // the run was resumed with other settings here
   const train::StepResult result = trainer_->step(tokens_);
-  if (const train::Link* link = run_.chain.at(result.step)) compare(link->state, "metrics.jsonl");
+  compare_recorded();
   return result;
 }
 
@@ -78,8 +95,11 @@ Replayer::State Replayer::save() {
 // By a new trainer: one that has taken steps keeps more than a state tells, such as which scales
 // are new.
 void Replayer::restore(const State& state) {
+  choose_settings(static_cast<int64_t>(state.trainer.at("steps").item()) + 1);
   trainer_.reset();
   trainer_ = new_trainer();
+  // A base in blocks is frozen, and no parameter.
+  if (config_.lora.base.in_blocks()) trainer_->init_from(config_.model.init_from);
   trainer_->model().load_state_dict(state.weights, false);
   trainer_->load_state_dict(state.trainer);
 }

@@ -21,7 +21,7 @@ struct ReplayDifference {
 class Replayer {
  public:
   // `run` must outlive it. With another configuration, the same state takes other steps.
-  explicit Replayer(const RecordedRun& run) : Replayer(run, run.config) {}
+  explicit Replayer(const RecordedRun& run) : Replayer(run, run.config) { settings_ = &run.config; }
   Replayer(const RecordedRun& run, train::Config config)
       : Replayer(run, std::move(config), run.split.train) {}
   // With other data, too, which must outlive it.
@@ -55,9 +55,14 @@ class Replayer {
  private:
   std::unique_ptr<train::Trainer> new_trainer() const;
   void compare(const std::optional<train::StateHash>& expected, const std::string& record);
+  // Those of the run's step, unless the configuration was given.
+  void choose_settings(int64_t step);
+  // With what a checkpoint and the log say of the state of now.
+  void compare_recorded();
 
   const RecordedRun& run_;
   train::Config config_;
+  const train::Config* settings_ = nullptr;  // of the run, that config_ is a copy of
   const data::Tokens& tokens_;
   std::unique_ptr<train::Trainer> trainer_;
   int64_t origin_ = 0;

@@ -16,8 +16,25 @@
 namespace binade::lab {
 namespace {
 
+// Steps beyond those of the settings would be replayed without end.
+void check_manifest_steps(const train::Reproduction& manifest, const train::Config& config,
+                          const std::string& file) {
+  if (manifest.links.empty())
+    fail("reproduce", {.argument = file, .expected = "hashes of the run", .found = "none"});
+  const auto check = [&file](const char* what, int64_t found, int64_t most) {
+    if (found > most)
+      fail("reproduce", {.argument = file,
+                         .expected = fmt::format("{} of at most {}", what, most),
+                         .found = std::to_string(found)});
+  };
+  check("steps", manifest.steps, config.train.steps);
+  check("a last hash", manifest.links.back().step, manifest.steps);
+}
+
 train::Config config_of(const train::Reproduction& manifest, const std::string& file) {
-  return train::saved_values(manifest.config, file + " (config)");
+  train::Config config = train::saved_values(manifest.config, file + " (config)");
+  check_manifest_steps(manifest, config, file);
+  return config;
 }
 
 // Where segments begin: the start and the checkpoints; and where the last one ends.
@@ -29,7 +46,8 @@ std::vector<AuditedSegment> segments_of(const RecordedRun& run) {
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   std::vector<AuditedSegment> segments;
   for (size_t i = 0; i + 1 < ends.size(); ++i)
-    segments.push_back({.from = ends[i], .to = ends[i + 1], .compared = 0, .difference = {}});
+    segments.push_back(
+        {.from = ends[i], .to = ends[i + 1], .compared = 0, .checked = false, .difference = {}});
   return segments;
 }
 
@@ -49,8 +67,10 @@ void replay_segment(const RecordedRun& run, AuditedSegment& segment) {
   Replayer replayer(run);
   const io::Checkpoint* const begin = run.checkpoint_before(segment.from);
   begin != nullptr && begin->step == segment.from ? replayer.load(*begin) : replayer.start();
+  const int64_t before = replayer.compared();
   while (replayer.trainer().steps() < segment.to && !replayer.difference()) replayer.step();
   segment.compared = replayer.compared();
+  segment.checked = segment.compared > before || replayer.difference();
   if (const auto& one = replayer.difference())
     segment.difference =
         fmt::format("step {}: {} differ from those of {}", one->step, one->parts, one->record);
@@ -67,17 +87,25 @@ train::Reproduction manifest_of(const std::string& folder) {
                                                         : fmt::format("one that breaks at step {}",
                                                                       run.chain.broken.front()),
                        .hint = "train with hash_every above 0"});
+  if (!run.earlier.empty())
+    fail("reproduce", {.argument = folder,
+                       .expected = "a run with the same settings from its start to its end",
+                       .found = fmt::format("one that was resumed with others after step {}",
+                                            run.earlier.back().last)});
   open_data(run, "reproduce");
   const train::Config& config = run.config;
-  return {.config = train::to_toml(config),
-          .origin = {.run = {},
-                     .data = train::describe_data(run.split),
-                     .arithmetic = train::describe_arithmetic(train::device_of(config)),
-                     .version = run.origin.version.empty() ? version() : run.origin.version,
-                     .base = run.origin.base},
-          .tokenizer = train::describe_tokenizer(run.tokenizer->model()),
-          .steps = run.steps,
-          .links = run.chain.links};
+  train::Reproduction manifest{
+      .config = train::to_toml(config),
+      .origin = {.run = {},
+                 .data = train::describe_data(run.split),
+                 .arithmetic = train::describe_arithmetic(train::device_of(config)),
+                 .version = run.origin.version.empty() ? version() : run.origin.version,
+                 .base = run.origin.base},
+      .tokenizer = train::describe_tokenizer(run.tokenizer->model()),
+      .steps = run.steps,
+      .links = run.chain.links};
+  check_manifest_steps(manifest, config, folder);
+  return manifest;
 }
 
 std::vector<std::string> obstacles(const train::Reproduction& manifest, const train::Config& config,
@@ -94,20 +122,27 @@ std::vector<std::string> obstacles(const train::Reproduction& manifest, const tr
           " (another processor rounds its sums in another order)");
   compare("data", manifest.origin.data, train::describe_data(split),
           " (give the same with --data)");
+  if (config.lora.rank > 0)
+    compare("weights", manifest.origin.base,
+            train::describe_weights(io::model_folder(config.model.init_from, "--init-from")),
+            " (give the same with --init-from)");
   compare("tokenizer", manifest.tokenizer, train::describe_tokenizer(tokenizer),
           " (give the same with --tokenizer)");
   return found;
 }
 
 train::Config repeating_config(const std::string& file, const std::string& out,
-                               const std::string& data, const std::string& tokenizer) {
+                               const std::string& data, const std::string& tokenizer,
+                               const std::string& init_from) {
   const train::Reproduction manifest = train::read_reproduction(file);
   train::Config config = config_of(manifest, file);
   if (!data.empty()) config.data.source = data;
   if (!tokenizer.empty()) config.data.tokenizer = tokenizer;
+  if (!init_from.empty()) config.model.init_from = init_from;
   config.run.out = out;
   config.run.resume = false;
   config.run.verify = file;
+  config.run.metrics_file.clear();  // a stranger's path, which would be written to
   select_arithmetic(config, manifest.origin.arithmetic, "reproduce");
   const auto opened = data::open_tokenizer(config.data.tokenizer);
   data::Source source = train::data_source(config, opened.get());
@@ -135,6 +170,7 @@ Audit audit_run(const std::string& file, const std::string& folder, int64_t coun
   // The manifest's settings and links are what is audited; the folder gives data and states.
   const train::DataSettings own = run.config.data;
   run.config = config_of(manifest, file);
+  run.earlier.clear();
   run.config.data.source = own.source;
   run.config.data.tokenizer = own.tokenizer;
   run.chain.links = manifest.links;
@@ -148,7 +184,7 @@ Audit audit_run(const std::string& file, const std::string& folder, int64_t coun
               .notes = run.notes};
   for (AuditedSegment& segment : audit.segments) {
     replay_segment(run, segment);
-    audit.checked_steps += segment.to - segment.from;
+    if (segment.checked) audit.checked_steps += segment.to - segment.from;
   }
   return audit;
 }
@@ -156,9 +192,11 @@ Audit audit_run(const std::string& file, const std::string& folder, int64_t coun
 std::string audit_text(const Audit& audit) {
   std::string text;
   for (const AuditedSegment& one : audit.segments)
-    text += fmt::format(
-        "steps {} to {}: {}\n", one.from + 1, one.to,
-        one.difference.empty() ? fmt::format("equal ({} hashes)", one.compared) : one.difference);
+    text += fmt::format("steps {} to {}: {}\n", one.from + 1, one.to,
+                        !one.difference.empty() ? one.difference
+                        : !one.checked          ? "not checked: nothing recorded their states"
+                                                : fmt::format("equal ({} hash{})", one.compared,
+                                                     one.compared == 1 ? "" : "es"));
   return text + fmt::format("checked: {} of {} steps, in {} of {} segments; {}\n",
                             audit.checked_steps, audit.steps, audit.segments.size(),
                             audit.available,
@@ -172,7 +210,8 @@ std::string audit_json(const Audit& audit) {
   out.key("available_segments").value(audit.available).key("segments").begin_array();
   for (const AuditedSegment& one : audit.segments) {
     out.begin_object().key("from").value(one.from).key("to").value(one.to);
-    out.key("hashes_compared").value(one.compared).key("difference").value(one.difference);
+    out.key("hashes_compared").value(one.compared).key("checked").value(one.checked);
+    out.key("difference").value(one.difference);
     out.end_object();
   }
   return out.end_array().end_object().text() + "\n";

@@ -17,16 +17,18 @@ train::Reproduction manifest_of(const std::string& run);
 std::vector<std::string> obstacles(const train::Reproduction& manifest, const train::Config& config,
                                    const data::Split& split, std::string_view tokenizer);
 
-// The configuration that repeats a manifest's run in the folder `out` and verifies it. `data` and
-// `tokenizer` replace the manifest's paths, unless they are empty. Selects the CPU's kernels. Fails
-// for obstacles, naming all.
+// The configuration that repeats a manifest's run in the folder `out` and verifies it. `data`,
+// `tokenizer` and `init_from` replace the manifest's paths, unless they are empty. Selects the
+// CPU's kernels. Fails for obstacles, naming all.
 train::Config repeating_config(const std::string& manifest, const std::string& out,
-                               const std::string& data, const std::string& tokenizer);
+                               const std::string& data, const std::string& tokenizer,
+                               const std::string& init_from = "");
 
 // A part of a run that was replayed: from the state of one checkpoint, or the start, to the next.
 struct AuditedSegment {
   int64_t from = 0, to = 0;
   int64_t compared = 0;    // hashes
+  bool checked = false;    // whether any of them is of a state that was replayed
   std::string difference;  // "step 300: weights differ from metrics.jsonl"; empty: none
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "binade/base/error.h"
+#include "binade/data/tokenizer.h"
 #include "binade/io/safetensors.h"
 #include "binade/lab/replay/capture.h"
 #include "binade/lab/replay/replayer.h"
@@ -131,11 +132,16 @@ class RunComparison {
         diff_.notes.push_back(run->folder.string() + ": " + note);
     }
     compare_records();
+    if (diff_.equal) check_checkpoints();
     if (diff_.equal) return std::move(diff_);
     try {
       open_data(a_, "diff");
       open_data(b_, "diff");
-      replay();
+      if (diff_.causes.empty()) {
+        replay();
+      } else {
+        name_changed_tensor();
+      }
     } catch (const Error& error) {
       diff_.notes.push_back(fmt::format(
           "not replayed, so {} not known: {}",
@@ -172,10 +178,71 @@ class RunComparison {
                       a_.steps, b_.steps, end()));
   }
 
+  // Equal hashes say nothing of a checkpoint that does not hold what its hash says.
+  void check_checkpoints() {
+    for (const RecordedRun* run : {&b_, &a_}) {
+      for (const io::Checkpoint& one : run->checkpoints) check_checkpoint(*run, one);
+    }
+  }
+  void check_checkpoint(const RecordedRun& run, const io::Checkpoint& checkpoint) {
+    const std::string name = "checkpoints/" + checkpoint.path.filename().string();
+    try {
+      Replayer replayer(run);
+      replayer.load(checkpoint);
+      const auto& difference = replayer.difference();
+      if (!difference) return;
+      if (diff_.equal) {
+        diff_.equal = false;
+        diff_.replayed = true;
+        diff_.step = checkpoint.step;
+        diff_.parts = difference->parts;
+        changed_run_ = &run;
+        changed_ = checkpoint;
+      }
+      diff_.causes.push_back(
+          {CauseKind::state,
+           fmt::format("{}: {} does not hold the {} whose hash {} has: a fault of the machine, or "
+                       "a change of its files",
+                       run.folder.string(), name, difference->parts, difference->record),
+           true});
+    } catch (const Error& error) {
+      diff_.notes.push_back(fmt::format("{}: {} was not compared with its hash: {}",
+                                        run.folder.string(), name, error.what()));
+    }
+  }
+
+  // The step whose settings tell the cause.
+  int64_t step_of_settings() const { return std::max<int64_t>(diff_.step, 1); }
+
   // The last step that both runs have: nothing is known of later ones.
   int64_t end() const { return diff_.step >= 0 ? diff_.step : std::min(a_.steps, b_.steps); }
 
+  void name_changed_tensor() {
+    a_side_.emplace(a_);
+    b_side_.emplace(b_);
+    find_changed_tensor(changed_run_ == &a_ ? *a_side_ : *b_side_, changed_);
+  }
+
+  // A run that was resumed with other settings does not repeat its steps before. But a checkpoint
+  // of these may be left, whose state the other run comes to: then both begin there.
+  void begin_at_later_checkpoints() {
+    for (const auto& [with, other] : {std::pair(&b_, &a_), std::pair(&a_, &b_)}) {
+      std::optional<Replayer> replayer;
+      for (const io::Checkpoint& one : with->checkpoints) {
+        if (one.step <= diff_.last_equal || one.step >= end()) continue;
+        const auto state = train::read_hash(one.path).state;
+        if (!state) continue;
+        if (!replayer) replayer.emplace(*other);
+        select_arithmetic(other->config, other->origin.arithmetic, "diff");
+        replayer->go_to(one.step);
+        if (replayer->difference() || replayer->trainer().hash() != *state) break;
+        diff_.last_equal = one.step;
+      }
+    }
+  }
+
   void replay() {
+    begin_at_later_checkpoints();
     a_side_.emplace(a_);
     b_side_.emplace(b_);
     if (diff_.last_equal < 0) {
@@ -218,20 +285,23 @@ class RunComparison {
   void find_changed_checkpoint() {
     for (Side* side : {&*b_side_, &*a_side_}) {
       for (const io::Checkpoint& one : side->run().checkpoints) {
-        if (diff_.tensor || one.step > diff_.step) continue;
-        Replayer replayer(side->run());
-        replayer.load(one);
-        const Replayer::State loaded = replayer.save();
-        Side& other = side == &*a_side_ ? *b_side_ : *a_side_;
-        if (other.run().checkpoint_before(one.step) == nullptr) other.replayer().start();
-        other.replayer().go_to(one.step);
-        auto found = first_difference(state_values(other.replayer().save()), state_values(loaded));
-        if (!found) continue;
-        found->name = fmt::format("{} in checkpoint step-{} of {}", found->name, one.step,
-                                  side->run().folder.string());
-        diff_.tensor = found;
+        if (!diff_.tensor && one.step <= diff_.step) find_changed_tensor(*side, one);
       }
     }
+  }
+
+  void find_changed_tensor(Side& side, const io::Checkpoint& checkpoint) {
+    Replayer replayer(side.run());
+    replayer.load(checkpoint);
+    const Replayer::State loaded = replayer.save();
+    Side& other = &side == &*a_side_ ? *b_side_ : *a_side_;
+    if (other.run().checkpoint_before(checkpoint.step) == nullptr) other.replayer().start();
+    other.replayer().go_to(checkpoint.step);
+    auto found = first_difference(state_values(other.replayer().save()), state_values(loaded));
+    if (!found) return;
+    found->name = fmt::format("{} in checkpoint step-{} of {}", found->name, checkpoint.step,
+                              side.run().folder.string());
+    diff_.tensor = found;
   }
 
   void found_at(int64_t step, const std::string& parts) {
@@ -252,12 +322,15 @@ class RunComparison {
   }
 
   void note_unrepeated(Side& side, const ReplayDifference& difference) {
+    const std::string& base = side.run().config.model.init_from;
+    const std::string first =
+        difference.step == 0 && !base.empty() ? "other weights in " + base + " than then, " : "";
     diff_.causes.push_back(
         {CauseKind::state,
-         fmt::format("{}: its replay does not give the {} that {} records for step {}: a fault of "
-                     "the machine, or a change of its files",
+         fmt::format("{}: its replay does not give the {} that {} records for step {}: {}a fault "
+                     "of the machine, or a change of its files",
                      side.run().folder.string(), difference.parts, difference.record,
-                     difference.step),
+                     difference.step, first),
          true});
   }
 
@@ -276,15 +349,23 @@ class RunComparison {
 
   // Whether the first run, with these changes, has the second's state after the step that differs.
   bool becomes_second(const Changes& changes) {
-    train::Config config = a_.config;
+    train::Config config = a_.settings_of(step_of_settings());
     std::string arithmetic = a_.origin.arithmetic;
     const data::Tokens* tokens = &a_.split.train;
+    bool gives_tokens = false, reads_data = false;
     for (const RunDifference* one : changes) {
       if (one->give) one->give(config);
       if (one->cause.kind == CauseKind::kernels) arithmetic = b_.origin.arithmetic;
-      if (one->is_of_data()) tokens = &b_.split.train;
+      gives_tokens |= one->gives_tokens;
+      reads_data |= one->reads_data;
     }
+    if (gives_tokens) tokens = &b_.split.train;
     try {
+      data::Split read;
+      if (reads_data && !gives_tokens) {
+        read = read_data(config, data::open_tokenizer(config.data.tokenizer).get());
+        tokens = &read.train;
+      }
       select_arithmetic(config, arithmetic, "diff");
       Replayer replayer(a_, config, *tokens);
       if (diff_.step == 0) {
@@ -322,6 +403,9 @@ class RunComparison {
     for (const RunDifference* one : triable) {
       if (becomes_second({one})) found.push_back(one);
     }
+    // A setting that explains the other tokens says more than they do.
+    if (std::ranges::any_of(found, &RunDifference::reads_data))
+      std::erase_if(found, [](const RunDifference* one) { return one->gives_tokens; });
     if (found.empty() && triable.size() > 1 && becomes_second(triable)) return needed_of(triable);
     return found;
   }
@@ -334,7 +418,7 @@ class RunComparison {
       b_side_->replayer().step();
     }
     expected_ = b_side_->hash();
-    const std::vector<RunDifference> all = differences_of(a_, b_);
+    const std::vector<RunDifference> all = differences_of(a_, b_, step_of_settings());
     std::vector<Cause> causes;
     for (const RunDifference* one : explaining(all)) {
       causes.push_back(one->cause);
@@ -347,7 +431,8 @@ class RunComparison {
   }
 
   void add_untried_causes() {
-    for (RunDifference& one : differences_of(a_, b_)) diff_.causes.push_back(std::move(one.cause));
+    for (RunDifference& one : differences_of(a_, b_, step_of_settings()))
+      diff_.causes.push_back(std::move(one.cause));
     if (!diff_.causes.empty() || !diff_.is_known()) return;
     diff_.causes.push_back(
         {CauseKind::state,
@@ -358,6 +443,8 @@ class RunComparison {
   RecordedRun &a_, &b_;
   RunDiff diff_;
   std::optional<Side> a_side_, b_side_;
+  const RecordedRun* changed_run_ = nullptr;  // with a checkpoint that is not what its hash says
+  io::Checkpoint changed_;
   std::optional<Replayer::State> before_a_, before_b_;
   int64_t before_step_ = -1;
   train::StateHash expected_;

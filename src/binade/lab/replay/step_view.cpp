@@ -14,6 +14,7 @@
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/init_from.h"
 #include "binade/train/micro_batch.h"
 
 namespace binade::lab {
@@ -22,10 +23,10 @@ namespace {
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
 void check_options(const RecordedRun& run, const ViewOptions& options) {
-  const train::Config& config = run.config;
-  if (options.step < 1 || options.step > config.train.steps)
+  const train::Config& config = run.settings_of(options.step);
+  if (options.step < 1 || options.step > run.config.train.steps)
     fail("at", {.argument = "--step",
-                .expected = fmt::format("1 to {}, the steps of {}", config.train.steps,
+                .expected = fmt::format("1 to {}, the steps of {}", run.config.train.steps,
                                         run.folder.string()),
                 .found = std::to_string(options.step)});
   if (options.micro < -1 || options.micro >= config.train.accumulate)
@@ -49,6 +50,9 @@ class F32Shadow {
     config_.precision.residual = {};
     config_.precision.overrides.clear();
     model_ = train::make_model(config_, train::placement(config_));
+    // A base in blocks is no part of the state below.
+    if (config_.lora.base.in_blocks())
+      train::load_initial_weights(*model_, config_.model.init_from);
     model_->load_state_dict(trainer.model().state_dict(), false);
     model_->train();
   }
@@ -164,7 +168,7 @@ class Viewer {
       shadow_->run(run_.split.train, options_.step - 1, options_.micro, scale);
     }
     for (const CapturedTensor& one : capture.tensors()) shadows_[one.name] = one.value;
-    if (run_.config.train.accumulate > 1) return;
+    if (replayer_.trainer().config().train.accumulate > 1) return;
     for (const auto& [name, parameter] : shadow_->model().named_parameters()) {
       const NoGrad no_grad;
       if (parameter.grad().defined() && wants("gradient/" + name))
@@ -176,14 +180,14 @@ class Viewer {
     train::Trainer& trainer = replayer_.trainer();
     Tensor in_f32;
     if (shadow_) {
-      train::Config config = run_.config;
+      train::Config config = trainer.config();
       config.precision.matmul = train::Precision::fp32;
       config.precision.overrides.clear();
       in_f32 = logits_of(shadow_->model(), config, {}, run_.split.train, options_.step - 1,
                          options_.micro);
     }
     trainer.model().train();
-    const Tensor logits = logits_of(trainer.model(), run_.config, trainer.recipes(),
+    const Tensor logits = logits_of(trainer.model(), trainer.config(), trainer.recipes(),
                                     run_.split.train, options_.step - 1, options_.micro);
     view_.tensors.push_back({"logits", logits, summarize(logits, in_f32), "in chunks"});
     replayer_.restore(before);  // histories of scales have seen this forward
@@ -221,7 +225,8 @@ class Viewer {
                     .expected = "a pattern that names a tensor, such as 'blocks.0.*', "
                                 "'gradient/*' or logits",
                     .found = "'" + pattern + "'",
-                    .hint = "without --tensor all names are listed"});
+                    .hint = pattern == "logits" ? "logits are shown of one micro-batch: --micro 0"
+                                                : "without --tensor all names are listed"});
     }
   }
 

@@ -25,6 +25,7 @@
 #include "binade/train/hash/run_chain.h"
 #include "binade/train/memory/forecast.h"
 #include "binade/train/report/run_summary.h"
+#include "binade/train/run/earlier_settings.h"
 #include "binade/train/run/folder.h"
 #include "binade/train/run/follow.h"
 #include "binade/train/run/introduction.h"
@@ -108,6 +109,7 @@ class Loop {
     if (folder_.resumed()) set_damaged_aside(folder_.path(), tokenizer_->model(), companions_);
     folder_.note_arrangement(chosen_arrangement(trainer_, config_));
     folder_.put_in_place([this](const fs::path& name) {
+      note_earlier();
       save_settings(name);
       folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
     });
@@ -270,6 +272,14 @@ class Loop {
     result.parameters = trainer_.model().parameter_count();
     result.trained_parameters = trained_parameters(trainer_.model());
     return result;
+  }
+
+  // The settings of the steps before, if the ones to come are taken with others.
+  void note_earlier() {
+    EarlierSettings earlier;
+    if (folder_.resumed())
+      earlier = {folder_.resumed()->step, other_settings_of(resumed_path(), config_)};
+    note_earlier_settings(folder_.path(), earlier);
   }
 
   // Resuming needs only the run's folder, so the tokenizer is saved too. `name` is the folder's.

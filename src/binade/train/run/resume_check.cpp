@@ -183,6 +183,11 @@ std::vector<std::string> check_unchanged(const Config& config, const Origin& now
   return warnings;
 }
 
+std::string other_settings_of(const io::Path& checkpoint, const Config& config) {
+  if (changes_since(config, checkpoint).empty()) return {};
+  return io::read_text(checkpoint / "config.toml", "train", max_checked_config);
+}
+
 void check_allowed_names(const Config& config) {
   const std::vector<std::string> known = changeable_names();
   for (const std::string& name : config.run.allow_changes) {

@@ -15,6 +15,10 @@ std::vector<std::string> check_unchanged(const Config& config, const Origin& now
                                          const data::Tokenizer& tokenizer,
                                          const io::Path& checkpoint);
 
+// The settings in a checkpoint, as TOML, if this run takes other steps with its own; empty: it does
+// not.
+std::string other_settings_of(const io::Path& checkpoint, const Config& config);
+
 // Fails for names in config.allow_changes that nothing has.
 void check_allowed_names(const Config& config);
 
