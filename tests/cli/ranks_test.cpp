@@ -314,8 +314,22 @@ TEST_F(RanksMpi, LaunchPassesTheExitCodeOn) {
   const Outcome bad = binade("launch -n 2 train --layers 0");
   EXPECT_EQ(bad.status, 2);
   EXPECT_THAT(bad.err, HasSubstr("layers"));
-  EXPECT_THAT(binade("launch -n 2 eval").err, HasSubstr("expected train and its options"));
+  EXPECT_THAT(binade("launch -n 2 eval").err,
+              HasSubstr("expected train or reproduce, and its options"));
   EXPECT_THAT(binade("launch -n 2 --restarts 1 train").err, HasSubstr("expected --out FOLDER"));
+}
+
+TEST_F(RanksMpi, ReproduceARunOfOneProcess) {
+  const fs::path run = trained("alone", 1, std::string(ranks_run) + "--precision bf16 ");
+  const std::string manifest = quoted((folder_ / "manifest.json").string());
+  const std::string out = " --out " + quoted((folder_ / "again").string());
+  ASSERT_EQ(binade("reproduce " + quoted(run.string()) + " --write " + manifest).status, 0);
+  const Outcome again = binade("launch -n 2 reproduce " + manifest + out);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("2 ranks waited"));
+  EXPECT_THAT(again.out, HasSubstr("verified: "));
+  EXPECT_EQ(binade("launch -n 2 reproduce " + manifest + " --audit 1 --run x").status, 2);
+  EXPECT_EQ(binade("launch -n 2 --restarts 1 reproduce " + manifest + out).status, 2);
 }
 
 // One rank gets the signal, the first or the last; all save and end.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
@@ -66,26 +67,23 @@ int64_t newest_step(const fs::path& run) {
   return all.empty() ? -1 : all.back().step;
 }
 
-bool verifies(const Words& train) {
-  return std::any_of(train.begin(), train.end(),
-                     [](const std::string& word) { return word.starts_with("--verify"); });
+bool has_option(const Words& words, std::string_view option) {
+  return std::any_of(words.begin(), words.end(),
+                     [option](const std::string& word) { return word.starts_with(option); });
 }
 
 // Whether another start may help: a run that ended by itself, by a signal or by its time limit has
 // said what it wanted, and one that diverged or differs from another would do so again.
 bool failed(int status, const Words& train) {
-  return status != 0 && !(status == different && verifies(train)) && status != failed_training &&
-         status != 124 && status != 128 + SIGINT && status != 128 + SIGTERM &&
-         status != 128 + SIGHUP;
+  return status != 0 && !(status == different && has_option(train, "--verify")) &&
+         status != failed_training && status != 124 && status != 128 + SIGINT &&
+         status != 128 + SIGTERM && status != 128 + SIGHUP;
 }
 
 // Something killed a rank, or it crashed; bad input ends with another code.
 bool was_killed(int status) { return status > 128; }
 
-bool resumes(const Words& train) {
-  return std::any_of(train.begin(), train.end(),
-                     [](const std::string& word) { return word.starts_with("--resume"); });
-}
+bool resumes(const Words& train) { return has_option(train, "--resume"); }
 
 // The command that continues a run, from its start if it has no checkpoint.
 Words continuation(const Words& train, const fs::path& out, int64_t newest) {
@@ -97,10 +95,26 @@ Words continuation(const Words& train, const fs::path& out, int64_t newest) {
   return words;
 }
 
+void check_reproduce(const LaunchArguments& arguments, const Words& reproduce) {
+  for (const char* option : {"--audit", "--write"}) {
+    if (has_option(reproduce, option))
+      fail("launch", {.argument = "reproduce",
+                      .expected = "a run to train again",
+                      .found = option,
+                      .hint = "that takes one process: leave launch out"});
+  }
+  if (arguments.restarts > 0)
+    fail("launch", {.argument = "--restarts",
+                    .expected = "train",
+                    .found = "reproduce",
+                    .hint = "name another --out and start it again"});
+}
+
 void check(const LaunchArguments& arguments, const Words& train) {
+  if (!train.empty() && train[0] == "reproduce") return check_reproduce(arguments, train);
   if (train.empty() || train[0] != "train") {
     fail("launch", {.argument = "command",
-                    .expected = "train and its options",
+                    .expected = "train or reproduce, and its options",
                     .found = train.empty() ? "none" : train[0]});
   }
   if (arguments.restarts > 0 && !out_of(train)) {

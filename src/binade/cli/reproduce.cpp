@@ -6,6 +6,7 @@
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
+#include "binade/cli/on_ranks.h"
 #include "binade/cli/values.h"
 #include "binade/io/file.h"
 #include "binade/lab/replay/reproduce.h"
@@ -15,7 +16,7 @@ namespace binade::cli {
 namespace {
 
 struct ReproduceArguments {
-  std::string path, write, run, out, data, tokenizer;
+  std::string path, write, run, out, data, tokenizer, init_from;
   int64_t audit = 0, seed = 0;
   bool json = false;
 };
@@ -40,11 +41,17 @@ void audit(const ReproduceArguments& arguments) {
   if (!audit.equal()) throw CLI::RuntimeError(different);
 }
 
-void repeat(const ReproduceArguments& arguments) {
+void repeat(const ReproduceArguments& arguments,
+            const std::shared_ptr<ranks::Communicator>& ranks) {
   using Mode = train::Progress::Mode;
-  const train::Config config =
-      lab::repeating_config(arguments.path, arguments.out, arguments.data, arguments.tokenizer);
-  const train::RunResult result = train::run(config, arguments.json ? Mode::json : Mode::normal);
+  const train::Config config = lab::repeating_config(arguments.path, arguments.out, arguments.data,
+                                                     arguments.tokenizer, arguments.init_from);
+  if (ranks->rank() != 0) {
+    train::run(config, Mode::quiet, nullptr, ranks);
+    return;
+  }
+  const train::RunResult result =
+      train::run(config, arguments.json ? Mode::json : Mode::normal, nullptr, ranks);
   if (!arguments.json && !result.difference.empty())
     fmt::print("not reproduced: {}\n", result.difference);
   if (!result.difference.empty()) throw CLI::RuntimeError(different);
@@ -81,10 +88,13 @@ void add_reproduce(CLI::App& app) {
   command->add_option("--data", arguments->data, "The run's data, if they are elsewhere");
   command->add_option("--tokenizer", arguments->tokenizer,
                       "The run's tokenizer, if it is elsewhere");
+  command->add_option("--init-from", arguments->init_from,
+                      "The model that the run started from, if it is elsewhere");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] {
     if (!arguments->write.empty()) return write_manifest(*arguments);
-    arguments->audit > 0 ? audit(*arguments) : repeat(*arguments);
+    if (arguments->audit > 0) return audit(*arguments);
+    on_ranks([&](const auto& ranks) { repeat(*arguments, ranks); });
   });
 }
 

@@ -11,7 +11,6 @@
 #include <optional>
 #include <system_error>
 
-#include "binade/amp/diverged_error.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
@@ -19,12 +18,12 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/cli/launched.h"
+#include "binade/cli/on_ranks.h"
 #include "binade/data/chat/examples.h"
 #include "binade/lab/baselines.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/ranks/communicator.h"
-#include "binade/train/audit/step_audit.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
 #include "binade/train/memory/forecast.h"
@@ -304,23 +303,7 @@ void add_train(CLI::App& app) {
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     train::keep_save_requests();
-    const std::shared_ptr<ranks::Communicator> ranks = ranks::init();
-    if (ranks->size() == 1) return train_on(*command, *arguments, ranks);
-    try {
-      train_on(*command, *arguments, ranks);
-    } catch (
-        const CLI::RuntimeError&) {  // interrupted or failed: every rank has ended as it should
-      ranks->finalize();
-      throw;
-    } catch (const std::exception& error) {
-      const bool diverged = dynamic_cast<const amp::DivergedError*>(&error) != nullptr;
-      const bool audit = dynamic_cast<const train::AuditError*>(&error) != nullptr;
-      // What ails all ranks is reported once, by rank 0, which then ends the others. On a machine
-      // with more ranks than cores it may be seconds behind.
-      if (ranks->rank() != 0) ranks->await_end(3);
-      ranks->abort(error.what(), audit ? different : diverged ? failed_training : bad_input);
-    }
-    ranks->finalize();
+    on_ranks([&](const auto& ranks) { train_on(*command, *arguments, ranks); });
   });
 }
 
