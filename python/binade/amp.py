@@ -116,6 +116,24 @@ class fp8_autocast(quantized_autocast):
         super().__init__("delayed" if fp8_recipe is None else fp8_recipe, enabled)
 
 
+_warning_function = None
+
+
+def set_warning_function(function):
+    """Replaces the function that receives warnings about a use of mixed precision that cannot be
+    meant, each kind once per scaler; returns the one before. None: they are printed to stderr.
+
+    >>> texts = []
+    >>> bn.amp.set_warning_function(texts.append)
+    >>> bn.amp.set_warning_function(None) == texts.append
+    True
+    """
+    global _warning_function
+    before, _warning_function = _warning_function, function
+    _binade._pass_warnings(function is not None)
+    return before
+
+
 class GradScaler:
     """Dynamic loss scaling, with PyTorch's methods and their order.
 

@@ -9,6 +9,7 @@
 #include "binade/amp/recipe/state.h"
 #include "binade/amp/recipe/text.h"
 #include "binade/amp/trace.h"
+#include "binade/amp/warnings.h"
 #include "binade/io/file.h"
 #include "bindings.h"
 #include "enums.h"
@@ -135,10 +136,22 @@ void bind_recipe(nb::module_& m) {
 }
 
 void bind_scaler(nb::module_& m) {
+  m.def("_pass_warnings", [](bool to_python) {
+    if (!to_python) {
+      amp::set_warning_function({});
+      return;
+    }
+    amp::set_warning_function([](const std::string& text) {
+      const nb::gil_scoped_acquire gil;
+      nb::module_::import_("binade.amp").attr("_warning_function")(text);
+    });
+  });
   nb::class_<amp::StepReport>(m, "StepReport", "The outcome of one optimizer step.")
       .def_prop_ro("applied", &amp::StepReport::applied)
       .def_prop_ro("reason", &amp::StepReport::reason, "Why it was skipped; empty if applied.")
       .def_prop_ro("scale", &amp::StepReport::scale)
+      .def_prop_ro("warnings", &amp::StepReport::warnings,
+                   "Calls of this iteration that cannot be meant, as texts.")
       .def_prop_ro("bad_parameter",
                    [](const amp::StepReport& self) { return optional_of(self.bad_parameter()); })
       .def("__bool__", &amp::StepReport::applied);

@@ -78,6 +78,50 @@ TEST_F(Misuse, LossScaledTwice) {
   EXPECT_EQ(warnings_.size(), 1u);
 }
 
+TEST_F(Misuse, ClippingBeforeUnscaling) {
+  for (int i = 0; i < 2; ++i) {
+    scaler_.scale(loss()).backward();
+    optim::clip_grad_norm({weight_}, 1);
+    EXPECT_THAT(end().warnings(), ElementsAre(HasSubstr("before they were unscaled")));
+    scaler_.scale(loss()).backward();
+    optim::clip_grad_value({weight_}, 1);
+    scaler_.unscale(optimizer_);
+    EXPECT_THAT(end().warnings(), ElementsAre(HasSubstr("before they were unscaled")));
+  }
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(Misuse, ClippingInTimeIsNone) {
+  Tensor other = full({4}, 1.0);
+  other.set_requires_grad();
+  for (int i = 0; i < 3; ++i) {
+    optim::clip_grad_norm({weight_, other}, 1);
+    scaler_.scale(loss()).backward();
+    sum(other * other).backward();
+    optim::clip_grad_norm({other}, 1);  // of a model without a scaler
+    scaler_.unscale(optimizer_);
+    optim::clip_grad_norm({weight_}, 1);
+    EXPECT_THAT(end().warnings(), IsEmpty());
+  }
+}
+
+TEST_F(Misuse, ForgottenZeroGrad) {
+  const auto step = [this] {
+    scaler_.scale(loss()).backward();
+    scaler_.scale(loss()).backward();  // accumulates
+    const StepReport report = scaler_.step(optimizer_);
+    scaler_.update();
+    return report;
+  };
+  EXPECT_THAT(step().warnings(), IsEmpty());
+  EXPECT_THAT(step().warnings(), ElementsAre(HasSubstr("optimizer.zero_grad()")));
+  fill_(weight_.grad(), 0);
+  EXPECT_THAT(step().warnings(), IsEmpty());
+  weight_.set_grad(full({4}, 0.0));
+  EXPECT_THAT(step().warnings(), IsEmpty());
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
 TEST_F(Misuse, ScaleThatFallsToZero) {
   for (int i = 0; i < 56; ++i) {
     weight_.set_grad(full({4}, std::numeric_limits<double>::infinity()));

@@ -170,6 +170,21 @@ TEST(Doctor, SaysThatFp8HarmsALayer) {
   }
 }
 
+// Runs may be shorter than the interval of layer statistics.
+TEST(Doctor, LooksForHarmInTheFirstSteps) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config("fp8");
+  config.run.layer_stats = 100;
+  train::Trainer trainer(config);
+  plant(trainer, "blocks.1.mlp.down.weight", 0, 1e5);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  std::vector<std::string> notes;
+  take_steps(trainer, doctor, train::small_tokens(), 9, &notes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("step 8: harm: FP8 loses "));
+}
+
 // A NaN may have a sign, of which nobody makes anything.
 TEST(Doctor, PrintsNanWithoutItsSign) {
   const Finding finding{

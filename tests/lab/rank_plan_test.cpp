@@ -111,6 +111,16 @@ TEST(RankPlan, CountsIdleRounds) {
   EXPECT_DOUBLE_EQ(plan_ranks(rank_config(), forecast(rank_config()), 2.0, 8, {}).idle, 0);
 }
 
+// A model of hundreds of billions on one CPU takes years.
+TEST(RankPlan, KeepsColumnsApartForHugeModels) {
+  const std::vector<RankPlan> plans{
+      {.ranks = 1, .bytes_sent = 209'000'000'000'000, .communication = 1e5, .compute = 290'446'372},
+      {.ranks = 2, .communication = 2 * 86'400, .compute = 86'399}};
+  const std::string text = rank_plan_text(plans);
+  EXPECT_THAT(text, HasSubstr("209 TB      3,362 d    1.16 d"));
+  EXPECT_THAT(text, HasSubstr("   86,399 s       2 d"));
+}
+
 TEST(RankPlan, GoesUpToThousands) {
   train::Config config = train::small_config();
   config.train.accumulate = 4096;

@@ -66,6 +66,23 @@ constexpr const char* backward_unscaled =
     "GradScaler: no backward() used the result of scale(): gradients are divided by a loss scale "
     "that they do not have; call scaler.scale(loss).backward(), not loss.backward()";
 
+constexpr const char* clipped_scaled =
+    "GradScaler: gradients were clipped before they were unscaled: the limit was compared with "
+    "gradients times the loss scale; call scaler.unscale(optimizer) before clipping";
+constexpr const char* adds_to_unscaled =
+    "GradScaler: backward() adds scaled gradients to those that the last step() has unscaled; call "
+    "optimizer.zero_grad() in each iteration";
+
+// Where gradients lie that this thread has clipped between a scale() and the update() after it.
+struct Clipped {
+  bool is_noted = false;
+  std::set<const void*> gradients = {};
+};
+Clipped& clipped() {
+  thread_local Clipped clipped;
+  return clipped;
+}
+
 // The number of the op that computed a tensor; 0: none did.
 uint64_t node_of(const Tensor& x) {
   const auto& meta = x.autograd_meta();
@@ -98,6 +115,11 @@ WithGradients with_gradients(const Steppable& optimizer) {
 }
 
 }  // namespace
+
+void note_clipped(const std::vector<TensorView>& gradients) {
+  if (!clipped().is_noted) return;
+  for (const TensorView& gradient : gradients) clipped().gradients.insert(gradient.data);
+}
 
 bool StepReport::applied() const { return !found_inf_.defined() || found_inf_.get() == 0; }
 
@@ -153,6 +175,12 @@ void GradScaler::check_use() {
   } else if (!use_->ran_backward) {
     warn_of(backward_unscaled);
   }
+  if (use_->adds_to_unscaled) warn_of(adds_to_unscaled);
+}
+
+bool GradScaler::Gradient::is_as_it_was() const {
+  const Tensor now = parameter.grad();
+  return now.defined() && now.storage().get() == storage && now.version() == version;
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
@@ -170,6 +198,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
   }
   if (use_->nodes.contains(node_of(loss))) warn_of(scaled_twice);
   use_->is_scaled = true;
+  clipped() = {.is_noted = true};
   const Call call(Op::mul, {loss});
   const auto times_scale = [scale = scale_](const Tensor& x) {
     Tensor y = Tensor::empty(x.shape(), promote(x.dtype(), DType::f32), x.device());
@@ -179,6 +208,8 @@ Tensor GradScaler::scale(const Tensor& loss) {
   };
   Tensor scaled = call.result(times_scale(loss),
                               [times_scale, use = use_](const Tensor& dy, autograd::GradSlots dx) {
+                                if (use->stepped && !use->ran_backward)
+                                  use->adds_to_unscaled = use->stepped->is_as_it_was();
                                 use->ran_backward = true;
                                 dx[0].add(times_scale(dy));
                               });
@@ -190,6 +221,11 @@ void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
   const auto [parameters, gradients] = with_gradients(optimizer);
   state.checked = parameters;
   if (state.checked.empty()) return;
+  for (const TensorView& gradient : gradients) {
+    if (!clipped().gradients.contains(gradient.data)) continue;
+    warn_of(clipped_scaled);
+    break;
+  }
   const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
   state.found_inf = filled({1}, 0, DType::f32, scale_.device());
   state.first_bad = filled({1}, std::numeric_limits<int32_t>::max(), DType::i32, scale_.device());
@@ -263,6 +299,9 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
   report.warnings_ = use_->warnings;
   optimizer.step({.gradient_factor = gradient_factor, .skip = state.found_inf});
   state.stage = Stage::stepped;
+  const Tensor& first = state.checked.front();
+  if (const Tensor gradient = first.grad(); gradient.defined())
+    stepped_ = {first, gradient.storage().get(), gradient.version()};
   return report;
 }
 
@@ -292,6 +331,8 @@ void GradScaler::update() {
   }
   optimizers_.clear();
   use_ = std::make_shared<Use>();
+  use_->stepped = std::exchange(stepped_, std::nullopt);
+  clipped() = {};
   if (iteration.found_inf.captured()) {
     captured_ = iteration;
     return;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -58,6 +59,9 @@ class StepReport {
   bool at_scale_one_ = false;                           // a retest
   std::vector<std::string> warnings_;
 };
+
+// Says that gradients were clipped. A scaler that unscales them later in the iteration warns.
+void note_clipped(const std::vector<TensorView>& gradients);
 
 // A scaler's saved state. Empty if the scaler is disabled.
 using ScalerState = std::map<std::string, double>;
@@ -116,10 +120,21 @@ class GradScaler {
     Tensor scale;      // f32 [1]: the loss scale of the gradients
     std::vector<Tensor> checked;
   };
+  // The gradient of a parameter after a step().
+  struct Gradient {
+    Tensor parameter;
+    const void* storage = nullptr;
+    uint64_t version = 0;
+
+    // Whether it was neither dropped nor written since.
+    bool is_as_it_was() const;
+  };
   // The calls of an iteration, which backwards of scaled losses outlive.
   struct Use {
-    bool is_scaled = false;         // scale() was called
-    bool ran_backward = false;      // through the result of one
+    bool is_scaled = false;                 // scale() was called
+    bool ran_backward = false;              // through the result of one
+    std::optional<Gradient> stepped = {};   // of the last iteration
+    bool adds_to_unscaled = false;          // that one, when backward began
     std::set<uint64_t> nodes = {};  // of the results
     std::vector<std::string> warnings = {};
   };
@@ -141,6 +156,7 @@ class GradScaler {
 
   GradScalerOptions options_;
   std::shared_ptr<Use> use_ = std::make_shared<Use>();
+  std::optional<Gradient> stepped_;  // in this iteration
   std::set<std::string> warned_;
   backend::LossScaleParams hyper_;
   Tensor scale_;  // undefined until first used

@@ -16,6 +16,8 @@ namespace {
 
 // More exceptions than this are no cure but another precision.
 constexpr size_t max_exceptions = 12;
+// A dynamic scaler settles below what a few batches allow: gradients of others are larger.
+constexpr double scale_headroom = 4;
 
 // Whether the replay is finite; a replay that cannot run is not. Lowers cure.scale if that helps.
 bool is_finite(const DiagnosisInput& input, Cure& cure, std::optional<Finding>& found) {
@@ -77,14 +79,35 @@ bool add_exceptions(const DiagnosisInput& input, Cure& cure, std::optional<Findi
   return false;
 }
 
-// Finds ops with f16 operands or results that are close to overflowing.
+// Whether an element of a tensor of the type is larger than the limit.
+bool exceeds(std::span<const Tensor> tensors, DType dtype, double limit) {
+  for (const Tensor& x : tensors) {
+    if (!x.defined() || x.dtype() != dtype) continue;
+    for (const double value : to_vector(x.detach())) {
+      if (std::abs(value) > limit) return true;
+    }
+  }
+  return false;
+}
+
+// Finds ops in f16 that are close to overflowing: by their operands or results, or since an op
+// before them in the same module has an f32 result that f16 does not hold. An activation function
+// may turn that into zeros in one batch and not in the next.
 class HeadroomFinder : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override {
-    const KeptInF32 one{.module = autograd::module_path(), .op = op};
-    if (op != Op::custom && !contains(close, one) && (is_close(compute) || is_close(outputs)))
-      close.push_back(one);
+    // Activations of healthy layers are tens; those behind a giant weight grow as it learns.
+    constexpr double largest = 65504, limit = largest / 64;
+    const std::string module = autograd::module_path();
+    const KeptInF32 one{.module = module, .op = op};
+    const bool is_close = exceeds(compute, DType::f16, limit) ||
+                          exceeds(outputs, DType::f16, limit) ||
+                          (follows_overflow(module) && is_narrow(compute));
+    if (op != Op::custom && !contains(close, one) && is_close) close.push_back(one);
+    const size_t dot = module.rfind('.');
+    if (dot != std::string::npos && exceeds(outputs, DType::f32, largest))
+      overflowing_.push_back(module.substr(0, dot));
   }
 
   void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
@@ -92,17 +115,18 @@ class HeadroomFinder : public autograd::OpObserver {
   std::vector<KeptInF32> close;
 
  private:
-  static bool is_close(std::span<const Tensor> tensors) {
-    // Activations of healthy layers are tens; those behind a giant weight grow as it learns.
-    constexpr double limit = 65504.0 / 64;
-    for (const Tensor& x : tensors) {
-      if (!x.defined() || x.dtype() != DType::f16) continue;
-      for (const double value : to_vector(x.detach())) {
-        if (std::abs(value) > limit) return true;
-      }
-    }
-    return false;
+  bool follows_overflow(const std::string& module) const {
+    return std::any_of(overflowing_.begin(), overflowing_.end(), [&](const std::string& around) {
+      return module == around || module.starts_with(around + ".");
+    });
   }
+  static bool is_narrow(std::span<const Tensor> tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
+      return x.defined() && x.dtype() == DType::f16;
+    });
+  }
+
+  std::vector<std::string> overflowing_;  // modules with such a result
 };
 
 // Adds the ops that would overflow next, if the replay stays finite without them in f16.
@@ -135,6 +159,8 @@ void suit_other_batches(const DiagnosisInput& input, Cure& cure) {
     ++cure.batches;
     cure.held += is_finite(with_other_batch(input, i), cure, found) ? 1 : 0;
   }
+  if (!input.others.empty() && cure.scale)
+    cure.scale = std::max(*cure.scale / scale_headroom, 1.0);
 }
 
 std::string module_argument(const std::string& module) {

@@ -50,10 +50,11 @@ constexpr size_t max_pending_rankings = 2;
 // Steps that a diagnosis can look back on, and how often the weights' norm is measured.
 constexpr size_t history_length = 200;
 constexpr int64_t weight_norm_interval = 50;
-// A loss is a spike if it is this many times the median of the steps before it, and beyond their
-// range. Losses of single batches vary by some percent.
+// A loss is a spike if it is this many times the median of the steps before it, above it by this
+// many nats, and beyond their range. Losses of single batches vary by some percent, and those of a
+// text known by heart, which are nearly nothing, by more.
 constexpr size_t spike_window = 20;
-constexpr double spike_ratio = 1.5;
+constexpr double spike_ratio = 1.5, spike_margin = 0.5;
 // Layers whose gradients have more zeros than this may have lost them to underflow, and as many
 // layers are worth a replay, which tells.
 constexpr double many_zeros = 0.5, layers_with_zeros = 0.25;
@@ -61,6 +62,9 @@ constexpr double many_zeros = 0.5, layers_with_zeros = 0.25;
 // those of past tensors. Then at an interval that costs 2% of a run's time.
 constexpr int64_t early_steps[] = {2, 3, 4, 8, 12, 16, 20};
 constexpr int64_t look_interval = 25;
+// The first steps in which FP8 without auto_precision is looked at for harm: runs may be shorter
+// than the interval of statistics.
+constexpr int64_t harm_steps[] = {4, 8};
 
 // The text with lines of at most `width` bytes, broken at spaces. A line that continues another is
 // indented by two more than that.
@@ -249,7 +253,11 @@ bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
   if (config.precision.automatic && (early || step % look_interval == 0)) return true;
   // A loss scale that is too low shows in the first step.
   const bool first_of_f16 = config.precision.matmul == train::Precision::fp16 && step == 1;
-  return config.run.layer_stats > 0 && (step % config.run.layer_stats == 0 || first_of_f16);
+  const bool first_of_fp8 =
+      config.precision.matmul == train::Precision::quantized &&
+      std::find(std::begin(harm_steps), std::end(harm_steps), step) != std::end(harm_steps);
+  return config.run.layer_stats > 0 &&
+         (step % config.run.layer_stats == 0 || first_of_f16 || first_of_fp8);
 }
 
 Doctor::~Doctor() {
@@ -511,7 +519,8 @@ bool Doctor::is_spike(double loss) const {
     losses.push_back(history_[i].loss);
   std::sort(losses.begin(), losses.end());
   const double middle = losses[losses.size() / 2];
-  return loss > spike_ratio * middle && loss > losses.back() + 0.5 * (middle - losses.front());
+  return loss > std::max(spike_ratio * middle, middle + spike_margin) &&
+         loss > losses.back() + 0.5 * (middle - losses.front());
 }
 
 }  // namespace binade::lab

@@ -103,9 +103,11 @@ Work update_work(const train::Config& config, double parameters) {
 // Whether any step has statistics (Doctor::needs_statistics).
 bool takes_statistics(const train::Config& config) {
   const bool first_of_f16 = config.precision.matmul == train::Precision::fp16;
+  const bool first_of_fp8 =
+      config.precision.matmul == train::Precision::quantized && config.train.steps >= 4;
   return config.precision.automatic ||
          (config.run.layer_stats > 0 &&
-          (config.run.layer_stats <= config.train.steps || first_of_f16));
+          (config.run.layer_stats <= config.train.steps || first_of_f16 || first_of_fp8));
 }
 
 // Blocks whose statistics are taken, per step on average.

@@ -134,8 +134,14 @@ std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Ne
 
 namespace {
 
-// Three digits of small numbers, all of large ones: "0.0392 s", "3,475 s".
+// Three digits of small numbers, all of large ones, and days beyond a day: "0.0392 s", "3,475 s",
+// "3,362 d".
 std::string seconds_text(double seconds) {
+  constexpr double day = 86400;
+  if (seconds >= day)
+    return (seconds < 99.5 * day ? fmt::format("{:.3g}", seconds / day)
+                                 : grouped(std::llround(seconds / day))) +
+           " d";
   return (seconds < 999.5 ? fmt::format("{:.3g}", seconds) : grouped(std::llround(seconds))) + " s";
 }
 

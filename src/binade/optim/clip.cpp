@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "binade/amp/grad_scaler.h"
 #include "binade/backend/backend.h"
 
 namespace binade::optim {
@@ -50,7 +51,9 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, do
   const Tensor factor = Tensor::empty_like(norm);
   const auto& kernels = backend::of(norm);
   kernels.optimizer.clip_factor(norm, max_norm, factor);
-  kernels.optimizer.unscale(gradients_of(parameters), factor, {}, {});
+  const std::vector<TensorView> gradients = gradients_of(parameters);
+  amp::note_clipped(gradients);
+  kernels.optimizer.unscale(gradients, factor, {}, {});
   return norm;
 }
 
@@ -58,7 +61,9 @@ void clip_grad_value(const std::vector<Tensor>& parameters, double limit) {
   if (!(limit >= 0))
     fail("clip_grad_value",
          {.argument = "limit", .expected = "at least 0", .found = fmt::format("{}", limit)});
-  for (const TensorView& gradient : gradients_of(parameters)) {
+  const std::vector<TensorView> gradients = gradients_of(parameters);
+  amp::note_clipped(gradients);
+  for (const TensorView& gradient : gradients) {
     backend::of(device_of(parameters))
         .elementwise.unary(backend::Unary::clamp, {-limit, limit}, gradient, gradient);
   }

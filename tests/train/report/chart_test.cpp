@@ -371,6 +371,9 @@ TEST(Chart, TicksKeepTheirDistanceFromOneStepToTen) {
   EXPECT_EQ(tick_text(9999), "9999");
   EXPECT_EQ(tick_text(10000), "10k");
   EXPECT_EQ(tick_text(2.5e9), "2.5G");
+  EXPECT_EQ(tick_text(5e12), "5000G");
+  EXPECT_EQ(tick_text(2.5e18), "2.5e18");
+  EXPECT_EQ(tick_text(-1e38), "-1e38");
   EXPECT_EQ(tick_text(0.001), "0.001");
   EXPECT_EQ(tick_text(2.5e-4), "2.5e-4");
   EXPECT_EQ(tick_text(-1e-4), "-1e-4");

@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "binade/train/watch/first_loss.h"
+
 namespace binade::train {
 namespace {
 
@@ -97,6 +99,10 @@ std::vector<Course> healthy() {
        {},
        false,
        [](int64_t i) { return i != 30; }},
+      {"overshoot_to_guessing", bytes, 60,
+       [](int64_t i) { return i > 8 && i < 15 ? 5.6 : decaying(i, 5.6, 3.5, 60); }, gradient},
+      {"noise_about_guessing", with([](RunFacts& run) { run.vocabulary = 2; }), 200,
+       [](int64_t i) { return 0.693 * noise(i); }, gradient},
       {"slow_drift", bytes, 500, [](int64_t i) { return 2.0 + 0.0015 * static_cast<double>(i); },
        gradient},
   };
@@ -133,6 +139,14 @@ std::vector<Course> faulty() {
                                        : 21.7; },
        constant(9),
        {{divergence, 3}},
+       true},
+      // As Adafactor does at a rate of 10: gradients are as large as before.
+      {"back_to_guessing",
+       bytes,
+       60,
+       [](int64_t i) { return i > 2 && i < 6 ? 4.0 : 5.54; },
+       constant(0.7),
+       {{collapse, 14}},
        true},
       {"climb_to_253190",
        bytes,
@@ -270,11 +284,43 @@ TEST(RunWatch, SaysWhatToDo) {
   EXPECT_THAT(text_of(with([](RunFacts& run) { run.clip = 1e-12; }), small),
               HasSubstr("raise --clip"));
   EXPECT_THAT(text_of(bytes, {{1, 0, 0, 1}, {2, 0, 0, 1}}), HasSubstr("labels"));
+  const RunFacts loaded = with([](RunFacts& run) { run.is_loaded = true; });
+  EXPECT_THAT(text_of(loaded, {{1, 17.2, 2, 1e-3}}), HasSubstr("check that the tokenizer"));
+  EXPECT_THAT(text_of(loaded, {{1, 1659, 2, 1e-3}}), HasSubstr("check the scale of the weights"));
 }
 
 TEST(RunWatch, NamesTheParameter) {
   const Alarm alarm{Cause::first_loss, 1, "too large", "shrink it", "head.weight"};
   EXPECT_EQ(to_text(alarm), "first loss: too large; head.weight stands out; shrink it");
+}
+
+TEST(RunWatch, AdvisesAboutTheParameter) {
+  Alarm alarm{Cause::first_loss, 1, "too large", "check the tokenizer"};
+  name_parameter(alarm, "");
+  EXPECT_EQ(to_text(alarm), "first loss: too large; check the tokenizer");
+  name_parameter(alarm, "head.weight");
+  EXPECT_EQ(to_text(alarm),
+            "first loss: too large; head.weight stands out; check the scale of head.weight");
+  Alarm other{Cause::divergence, 2, "it climbs", "lower --lr"};
+  name_parameter(other, "head.weight");
+  EXPECT_EQ(to_text(other), "divergence: it climbs; head.weight stands out; lower --lr");
+}
+
+// Muon divides by the norm of a matrix, and a sign is lost where nothing is left.
+TEST(RunWatch, KnowsWhatEachOptimizerLoses) {
+  const std::vector<StepFacts> steps(5, {3, 5.5, 1.9, 1e-3});
+  RunFacts muon = with([](RunFacts& run) { run.eps = 1e-7; });
+  muon.eps_is_of_norm = true;
+  muon.clip = 1e-6;
+  EXPECT_EQ(text_of(muon, steps), "");
+  muon.clip = 1e-12;
+  EXPECT_THAT(text_of(muon, steps), HasSubstr("gradients of norm 1e-12, clipped"));
+  RunFacts lion = with([](RunFacts& run) { run.eps = 1.18e-38; });
+  lion.eps_name = "f32's smallest normal number";
+  lion.clip = 1e-30;
+  EXPECT_EQ(text_of(lion, steps), "");
+  lion.clip = 1e-44;
+  EXPECT_THAT(text_of(lion, steps), HasSubstr("are below f32's smallest normal number, 1.2e-38"));
 }
 
 TEST(RunWatch, StatesTheFailureOfTheLastStep) {

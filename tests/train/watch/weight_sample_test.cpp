@@ -81,6 +81,19 @@ TEST(WeightSample, SeesUpdatesThatAreRoundedAway) {
   EXPECT_FALSE(check_updates(large.before, large.now, 50, 50, 1e-2));
 }
 
+TEST(WeightSample, SeesARateThatIsTooLowForTheRun) {
+  const WeightSample sample{{{"weight", {0.02, -0.01, 0, 0, 0.03}}, {"bias", {0, 0, 0}}}};
+  const auto alarm = check_learning_rate(sample, 20, 1e-9, 60);
+  ASSERT_TRUE(alarm);
+  EXPECT_EQ(alarm->cause, Cause::stalled);
+  EXPECT_EQ(to_text(*alarm),
+            "stalled weights: all 60 updates together change a weight of median size by at most "
+            "3e-06 of it; raise --lr (now at most 1e-09)");
+  EXPECT_FALSE(check_learning_rate(sample, 20, 1e-7, 60));  // fine-tuning, most cautiously
+  EXPECT_FALSE(check_learning_rate(sample, 20, 1e-9, 100'000));
+  EXPECT_FALSE(check_learning_rate({{{"bias", {0, 0}}}}, 20, 1e-9, 60));
+}
+
 TEST(WeightSample, TakesElementsAtEqualDistances) {
   Tensor weights = arange(100, DType::f32);
   weights.set_requires_grad(true);

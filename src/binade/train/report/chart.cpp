@@ -318,12 +318,12 @@ std::vector<double> ticks(double low, double high, int count) {
 
 std::string tick_text(double value) {
   constexpr std::pair<double, const char*> units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
-  if (std::abs(value) >= 1e4) {
+  if (std::abs(value) >= 1e4 && std::abs(value) < 1e13) {
     for (const auto& [size, unit] : units) {
       if (std::abs(value) >= size) return fmt::format("{:g}{}", value / size, unit);
     }
   }
-  if (value != 0 && std::abs(value) < 1e-3) {
+  if (value != 0 && (std::abs(value) < 1e-3 || std::abs(value) >= 1e13)) {
     const double power = std::floor(std::log10(std::abs(value)) + 1e-9);
     return fmt::format("{:.4g}e{:g}", value / std::pow(10, power), power);
   }

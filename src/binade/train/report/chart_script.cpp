@@ -16,8 +16,8 @@ const element = (parent, tag, attributes, text) => {
 const shown = value => {
   const size = Math.abs(value);
   for (const [unit, name] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']])
-    if (size >= 1e4 && size >= unit) return +(value / unit).toPrecision(6) + name;
-  return size > 0 && size < 1e-3 ? (+value.toPrecision(4)).toExponential() : String(+value.toPrecision(6));
+    if (size >= 1e4 && size < 1e13 && size >= unit) return +(value / unit).toPrecision(6) + name;
+  return size > 0 && (size < 1e-3 || size >= 1e13) ? (+value.toPrecision(4)).toExponential() : String(+value.toPrecision(6));
 };
 const linearTicks = (low, high, count) => {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
@@ -60,7 +60,7 @@ for (const plot of document.querySelectorAll('g.plot')) {
   values.className = 'values';
   values.hidden = true;
   tools.className = 'tools';
-  figure.insertBefore(tools, svg);
+  (figure.querySelector('figcaption') || figure).prepend(tools);
   const button = (text, title, act) => {
     const made = tools.appendChild(document.createElement('button'));
     made.type = 'button'; made.textContent = text; made.title = title;

@@ -45,8 +45,8 @@ svg .tick { fill: var(--soft); }
 svg .power { font-size: 10px; }
 @media (max-width: 36rem) { svg text { font-size: 16px; } svg .power { font-size: 12px; } }
 .key { cursor: pointer; }
-.tools { float: right; margin: -1.7rem 0 0; }
-.tools button { font: inherit; font-size: 0.8rem; color: var(--soft); background: var(--paper); border: 1px solid var(--line); border-radius: 4px; margin-left: 0.3rem; padding: 0 0.5rem; cursor: pointer; }
+.tools { float: right; }
+.tools button { font: inherit; font-weight: 400; font-size: 0.8rem; color: var(--soft); background: var(--paper); border: 1px solid var(--line); border-radius: 4px; margin-left: 0.3rem; padding: 0 0.5rem; cursor: pointer; }
 .tools button[aria-pressed=true] { color: var(--ink); border-color: var(--soft); }
 .values { position: absolute; padding: 0.2rem 0.5rem; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; font-size: 0.8rem; line-height: 1.35; font-variant-numeric: tabular-nums; pointer-events: none; white-space: nowrap; opacity: 0.93; }
 .grid { stroke: var(--line); }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace binade::train {
 
@@ -11,7 +12,10 @@ struct RunFacts {
   int64_t vocabulary = 0;
   bool is_loaded = false;  // starts from trained weights
   double clip = 0;         // largest norm of the gradient; 0: no clipping
-  double eps = 0;          // of the optimizer, added to the root of a mean square; 0: has none
+  // The optimizer gives gradients below this no effect; 0: there is no such size.
+  double eps = 0;
+  std::string_view eps_name = "the optimizer's eps";
+  bool eps_is_of_norm = false;       // it bounds the norm of the gradient, not its RMS
   std::optional<double> beta2 = {};  // of the optimizer's mean squares, if it has them
   int64_t elements = 0;              // of the trained parameters
 

@@ -20,13 +20,17 @@ double clipped(const RunFacts& run, double norm) {
 
 }  // namespace
 
+// What eps is compared with. The root of the mean square over all parameters is the norm divided by
+// the root of their number.
+double GradientSize::size_of(double norm) const {
+  return run_.eps_is_of_norm ? norm : norm / std::sqrt(run_.elements);
+}
+
 // An update is m / (root of v + eps), so eps halves it where the root is as large, and makes it
-// proportional to the gradient where the root is smaller. The root of the mean of v over all
-// parameters is the norm divided by the root of their number.
+// proportional to the gradient where the root is smaller.
 bool GradientSize::is_ruled_by_eps(const StepFacts& step) const {
-  const double size = clipped(run_, step.gradient_norm) / std::sqrt(run_.elements);
   return run_.eps > 0 && run_.elements > 0 && step.loss > learned * run_.guessing() &&
-         size < run_.eps;
+         size_of(clipped(run_, step.gradient_norm)) < run_.eps;
 }
 
 Alarm GradientSize::small_gradient(const StepFacts& step) const {
@@ -34,13 +38,13 @@ Alarm GradientSize::small_gradient(const StepFacts& step) const {
   const bool clips = after < step.gradient_norm;
   return {.cause = Cause::small_gradient,
           .step = step.step,
-          .finding = fmt::format("gradients of RMS {:.2g}{} are below the optimizer's eps, {:.2g}, "
+          .finding = fmt::format("gradients of {} {:.2g}{} are below {}, {:.2g}, "
                                  "which takes the updates away",
-                                 after / std::sqrt(run_.elements),
+                                 run_.eps_is_of_norm ? "norm" : "RMS", size_of(after),
                                  clips ? fmt::format(", clipped from a norm of {:.3g} to {:.2g},",
                                                      step.gradient_norm, after)
                                        : "",
-                                 run_.eps),
+                                 run_.eps_name, run_.eps),
           .advice = clips ? "raise --clip" : "check that the loss reaches the weights"};
 }
 

@@ -15,6 +15,7 @@ class GradientSize {
   std::optional<Alarm> add(const StepFacts& step);
 
  private:
+  double size_of(double norm) const;
   bool is_ruled_by_eps(const StepFacts& step) const;
   Alarm small_gradient(const StepFacts& step) const;
 

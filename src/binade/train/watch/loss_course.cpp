@@ -23,6 +23,10 @@ constexpr double climb_ratio = 1.5, climb_margin = 0.5;
 // the start of its training has the loss, but not such a gradient.
 constexpr double collapse_distance = 0.02, collapse_gradient = 1e-4;
 constexpr int64_t collapse_steps = 3;
+// At guessing or above in each of 9 steps, whatever the gradient, after three in a row of which the
+// median was a tenth below: a batch may be that hard, not so many.
+constexpr double forgotten_ratio = 0.1;
+constexpr size_t learned_window = 3;
 
 std::string lower_lr(const RunFacts& run, double lr) {
   // Without a memory of squares, the smallest elements of the gradient make updates as large as the
@@ -65,9 +69,23 @@ bool LossCourse::has_collapsed(const StepFacts& step) const {
          std::abs(step.loss - guessing) < collapse_distance * guessing;
 }
 
+// Whether the model had learned something, and now knows nothing.
+bool LossCourse::has_forgotten() const {
+  const double guessing = run_.guessing();
+  if (!has_learned_ || losses_.size() < short_window) return false;
+  return std::all_of(losses_.end() - short_window, losses_.end(),
+                     [&](double loss) { return loss > (1 - collapse_distance) * guessing; });
+}
+
 std::optional<Alarm> LossCourse::examine(const StepFacts& step) const {
   if (const std::string climbed = climb(step); !climbed.empty())
     return Alarm{Cause::divergence, step.step, climbed, lower_lr(run_, step.lr)};
+  if (faint_steps_ < collapse_steps && has_forgotten())
+    return Alarm{Cause::collapse, step.step,
+                 fmt::format("the loss is that of guessing, {:.4g}, in {} steps in a row after {:.4g} "
+                             "before",
+                             step.loss, short_window, lowest_of_few_),
+                 lower_lr(run_, step.lr)};
   if (faint_steps_ < collapse_steps) return {};
   return Alarm{Cause::collapse, step.step,
                fmt::format("the loss is that of guessing, {:.4g}, and the gradient's norm {:.2g} "
@@ -83,6 +101,13 @@ std::optional<Alarm> LossCourse::add(const StepFacts& step) {
   faint_steps_ = has_collapsed(step) ? faint_steps_ + 1 : 0;
   if (std::isfinite(step.gradient_norm))
     largest_gradient_ = std::max(largest_gradient_, step.gradient_norm);
+  if (losses_.size() >= learned_window) {
+    const double now = recent(learned_window);
+    if (now < (1 - forgotten_ratio) * run_.guessing()) {
+      lowest_of_few_ = has_learned_ ? std::min(lowest_of_few_, now) : now;
+      has_learned_ = true;
+    }
+  }
   std::optional<Alarm> alarm = examine(step);
   state_ = alarm ? alarm->finding : "";
   if (!first_) first_ = step.loss;

@@ -26,6 +26,7 @@ class LossCourse {
   double recent(size_t count) const;
   std::string climb(const StepFacts& step) const;
   bool has_collapsed(const StepFacts& step) const;
+  bool has_forgotten() const;
 
   RunFacts run_;
   std::optional<double> first_;
@@ -33,6 +34,8 @@ class LossCourse {
   double lowest_ = 0;            // median of a window so far
   int64_t lowest_step_ = 0;      // the last step of that window; 0: none yet
   double largest_gradient_ = 0;  // norm so far
+  bool has_learned_ = false;     // was clearly below guessing
+  double lowest_of_few_ = 0;     // median of three steps so far, if so
   int64_t faint_steps_ = 0;      // in a row that look like a collapse
   std::string state_;
 };

@@ -26,6 +26,8 @@ class TrainerWatch {
 
  private:
   WeightSample sample(Trainer& trainer) const;
+  // An alarm if the learning rate is too low for the whole run.
+  std::optional<Alarm> check_reach(const Trainer& trainer, int64_t step) const;
   // The parameter that stands out in the run's weights, for causes that one may have.
   std::string module_of(Trainer& trainer, Cause cause) const;
 

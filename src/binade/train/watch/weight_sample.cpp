@@ -21,6 +21,8 @@ constexpr double grown_apart = 10;
 // are not among them.
 constexpr double least_changed = 0.1;
 constexpr int64_t least_updates = 10;
+// Of the size of the median weight: fine-tuning moves weights by a thousandth and more.
+constexpr double least_reach = 5e-5;
 
 double rms(const std::vector<double>& values) {
   double sum = 0;
@@ -91,6 +93,27 @@ std::optional<Alarm> check_updates(const WeightSample& before, const WeightSampl
                                       "others' were below half a unit in the last place",
                                       changed, all, updates),
                .advice = fmt::format("raise --lr (now {:.3g}), or keep f32 master weights", lr)};
+}
+
+std::optional<Alarm> check_learning_rate(const WeightSample& start, int64_t step, double lr,
+                                         int64_t steps) {
+  std::vector<double> sizes;
+  for (const WeightSample::Entry& one : start.parameters) {
+    for (const double value : one.values) {
+      if (value != 0) sizes.push_back(std::abs(value));
+    }
+  }
+  if (sizes.empty()) return {};
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  const double reach = lr * static_cast<double>(steps) / *middle;
+  if (reach >= least_reach) return {};
+  return Alarm{.cause = Cause::stalled,
+               .step = step,
+               .finding = fmt::format("all {} updates together change a weight of median size by at "
+                                      "most {:.2g} of it",
+                                      steps, reach),
+               .advice = fmt::format("raise --lr (now at most {:.3g})", lr)};
 }
 
 }  // namespace binade::train

@@ -30,5 +30,8 @@ std::string most_grown_parameter(const WeightSample& before, const WeightSample&
 // An alarm if nearly all values are the same after `updates` of them.
 std::optional<Alarm> check_updates(const WeightSample& before, const WeightSample& now,
                                    int64_t step, int64_t updates, double lr);
+// An alarm if a run of `steps` updates of at most `lr` each changes hardly a weight visibly.
+std::optional<Alarm> check_learning_rate(const WeightSample& start, int64_t step, double lr,
+                                         int64_t steps);
 
 }  // namespace binade::train
