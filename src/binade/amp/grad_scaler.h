@@ -131,11 +131,11 @@ class GradScaler {
   };
   // The calls of an iteration, which backwards of scaled losses outlive.
   struct Use {
-    bool is_scaled = false;                 // scale() was called
-    bool ran_backward = false;              // through the result of one
-    std::optional<Gradient> stepped = {};   // of the last iteration
-    bool adds_to_unscaled = false;          // that one, when backward began
-    std::set<uint64_t> nodes = {};  // of the results
+    bool is_scaled = false;                // scale() was called
+    bool ran_backward = false;             // through the result of one
+    std::optional<Gradient> stepped = {};  // of the last iteration
+    bool adds_to_unscaled = false;         // that one, when backward began
+    std::set<uint64_t> nodes = {};         // of the results
     std::vector<std::string> warnings = {};
   };
   // An iteration whose outcome the host has not read.

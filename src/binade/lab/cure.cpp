@@ -121,9 +121,8 @@ class HeadroomFinder : public autograd::OpObserver {
     });
   }
   static bool is_narrow(std::span<const Tensor> tensors) {
-    return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
-      return x.defined() && x.dtype() == DType::f16;
-    });
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [](const Tensor& x) { return x.defined() && x.dtype() == DType::f16; });
   }
 
   std::vector<std::string> overflowing_;  // modules with such a result
@@ -159,8 +158,7 @@ void suit_other_batches(const DiagnosisInput& input, Cure& cure) {
     ++cure.batches;
     cure.held += is_finite(with_other_batch(input, i), cure, found) ? 1 : 0;
   }
-  if (!input.others.empty() && cure.scale)
-    cure.scale = std::max(*cure.scale / scale_headroom, 1.0);
+  if (!input.others.empty() && cure.scale) cure.scale = std::max(*cure.scale / scale_headroom, 1.0);
 }
 
 std::string module_argument(const std::string& module) {

@@ -81,11 +81,12 @@ std::optional<Alarm> LossCourse::examine(const StepFacts& step) const {
   if (const std::string climbed = climb(step); !climbed.empty())
     return Alarm{Cause::divergence, step.step, climbed, lower_lr(run_, step.lr)};
   if (faint_steps_ < collapse_steps && has_forgotten())
-    return Alarm{Cause::collapse, step.step,
-                 fmt::format("the loss is that of guessing, {:.4g}, in {} steps in a row after {:.4g} "
-                             "before",
-                             step.loss, short_window, lowest_of_few_),
-                 lower_lr(run_, step.lr)};
+    return Alarm{
+        Cause::collapse, step.step,
+        fmt::format("the loss is that of guessing, {:.4g}, in {} steps in a row after {:.4g} "
+                    "before",
+                    step.loss, short_window, lowest_of_few_),
+        lower_lr(run_, step.lr)};
   if (faint_steps_ < collapse_steps) return {};
   return Alarm{Cause::collapse, step.step,
                fmt::format("the loss is that of guessing, {:.4g}, and the gradient's norm {:.2g} "

@@ -108,12 +108,13 @@ std::optional<Alarm> check_learning_rate(const WeightSample& start, int64_t step
   std::nth_element(sizes.begin(), middle, sizes.end());
   const double reach = lr * static_cast<double>(steps) / *middle;
   if (reach >= least_reach) return {};
-  return Alarm{.cause = Cause::stalled,
-               .step = step,
-               .finding = fmt::format("all {} updates together change a weight of median size by at "
-                                      "most {:.2g} of it",
-                                      steps, reach),
-               .advice = fmt::format("raise --lr (now at most {:.3g})", lr)};
+  return Alarm{
+      .cause = Cause::stalled,
+      .step = step,
+      .finding = fmt::format("all {} updates together change a weight of median size by at "
+                             "most {:.2g} of it",
+                             steps, reach),
+      .advice = fmt::format("raise --lr (now at most {:.3g})", lr)};
 }
 
 }  // namespace binade::train
