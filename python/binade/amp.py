@@ -124,8 +124,8 @@ def set_warning_function(function):
     meant, each kind once per scaler; returns the one before. None: they are printed to stderr.
 
     >>> texts = []
-    >>> bn.amp.set_warning_function(texts.append)
-    >>> bn.amp.set_warning_function(None) == texts.append
+    >>> set_warning_function(texts.append)
+    >>> set_warning_function(None) == texts.append
     True
     """
     global _warning_function

@@ -82,7 +82,7 @@ TEST(Cures, LeaveHeadroomBehindWhatF16DoesNotHold) {
       hidden = relu(linear(constant(-300), weight));
     }
     const ModuleScope scope("block.down");
-    return sum(linear(hidden, constant(1)));
+    return sum(linear(hidden, constant(1, {4, 4})));
   };
   DiagnosisInput input{.loss = loss, .parameters = [&](const Replay&) {
                          return NamedTensors{{"block.up.weight", weight}};

@@ -9,6 +9,7 @@
 
 #include "io/temporary_folder.h"
 #include "support/approved_text.h"
+#include "support/pages.h"
 
 // The measurements of each experiment must support its conclusion, and its text say them.
 namespace binade::lab {
@@ -327,8 +328,7 @@ TEST(Experiments, AreAllListedAndOnThePage) {
   const std::string page = lab_page(completed);
   for (const Experiment& one : experiments())
     EXPECT_THAT(page, HasSubstr("<section id=\"" + std::string(one.name) + "\">"));
-  for (const char* outside : {"http:", "https:", "<script ", "src="})
-    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  EXPECT_THAT(test::outside_references(page), ::testing::IsEmpty());
   EXPECT_GE(std::count(page.begin(), page.end(), '\n'), 100);
 }
 

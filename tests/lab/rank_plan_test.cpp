@@ -114,8 +114,12 @@ TEST(RankPlan, CountsIdleRounds) {
 // A model of hundreds of billions on one CPU takes years.
 TEST(RankPlan, KeepsColumnsApartForHugeModels) {
   const std::vector<RankPlan> plans{
-      {.ranks = 1, .bytes_sent = 209'000'000'000'000, .communication = 1e5, .compute = 290'446'372},
-      {.ranks = 2, .communication = 2 * 86'400, .compute = 86'399}};
+      {.ranks = 1,
+       .bytes_sent = 209'000'000'000'000,
+       .communication = 1e5,
+       .compute = 290'446'372,
+       .tokens_per_second = 0.001},
+      {.ranks = 2, .communication = 2 * 86'400, .compute = 86'399, .tokens_per_second = 3}};
   const std::string text = rank_plan_text(plans);
   EXPECT_THAT(text, HasSubstr("209 TB      3,362 d    1.16 d"));
   EXPECT_THAT(text, HasSubstr("   86,399 s       2 d"));

@@ -12,9 +12,10 @@ namespace {
 
 // What is about processes themselves: who speaks, what they may share, and what a person is shown.
 const std::vector<std::string> about_processes = {
-    "cli/train.cpp",  // what rank 0 alone prints and reports
-    "cli/train.cpp",
-    "cli/train.cpp",
+    "cli/on_ranks.cpp",  // what ails all ranks is reported once
+    "cli/on_ranks.cpp",
+    "cli/reproduce.cpp",  // what rank 0 alone compares and prints
+    "cli/train.cpp",      // what rank 0 alone prints and reports
     "cli/train.cpp",
     "cli/train.cpp",
     "cli/train.cpp",

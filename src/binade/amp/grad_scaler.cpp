@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -13,6 +14,7 @@
 #include "binade/autograd/node.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/capabilities.h"
+#include "binade/base/execution.h"
 
 namespace binade::amp {
 namespace {
@@ -73,15 +75,10 @@ constexpr const char* adds_to_unscaled =
     "GradScaler: backward() adds scaled gradients to those that the last step() has unscaled; call "
     "optimizer.zero_grad() in each iteration";
 
-// Where gradients lie that this thread has clipped between a scale() and the update() after it.
-struct Clipped {
-  bool is_noted = false;
-  std::set<const void*> gradients = {};
-};
-Clipped& clipped() {
-  thread_local Clipped clipped;
-  return clipped;
-}
+// The gradients that a thread has clipped between a scale() and the update() after it; null
+// outside. Of the thread: scaling, clipping and stepping are calls of one loop.
+using Clipped = std::set<std::weak_ptr<const Storage>, std::owner_less<>>;
+constinit execution::Slot<std::shared_ptr<Clipped>> clipped(execution::Belongs::to_thread);
 
 // The number of the op that computed a tensor; 0: none did.
 uint64_t node_of(const Tensor& x) {
@@ -116,9 +113,12 @@ WithGradients with_gradients(const Steppable& optimizer) {
 
 }  // namespace
 
-void note_clipped(const std::vector<TensorView>& gradients) {
-  if (!clipped().is_noted) return;
-  for (const TensorView& gradient : gradients) clipped().gradients.insert(gradient.data);
+void note_clipped(const std::vector<Tensor>& parameters) {
+  if (*clipped == nullptr) return;
+  for (const Tensor& parameter : parameters) {
+    if (const Tensor gradient = parameter.grad(); gradient.defined())
+      (*clipped)->insert(gradient.storage());
+  }
 }
 
 bool StepReport::applied() const { return !found_inf_.defined() || found_inf_.get() == 0; }
@@ -180,7 +180,7 @@ void GradScaler::check_use() {
 
 bool GradScaler::Gradient::is_as_it_was() const {
   const Tensor now = parameter.grad();
-  return now.defined() && now.storage().get() == storage && now.version() == version;
+  return now.defined() && now.storage() == storage.lock() && now.version() == version;
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
@@ -198,7 +198,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
   }
   if (use_->nodes.contains(node_of(loss))) warn_of(scaled_twice);
   use_->is_scaled = true;
-  clipped() = {.is_noted = true};
+  *clipped = std::make_shared<Clipped>();
   const Call call(Op::mul, {loss});
   const auto times_scale = [scale = scale_](const Tensor& x) {
     Tensor y = Tensor::empty(x.shape(), promote(x.dtype(), DType::f32), x.device());
@@ -221,11 +221,11 @@ void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
   const auto [parameters, gradients] = with_gradients(optimizer);
   state.checked = parameters;
   if (state.checked.empty()) return;
-  for (const TensorView& gradient : gradients) {
-    if (!clipped().gradients.contains(gradient.data)) continue;
-    warn_of(clipped_scaled);
-    break;
-  }
+  const auto is_clipped = [](const Tensor& parameter) {
+    const Tensor gradient = parameter.grad();
+    return *clipped != nullptr && gradient.defined() && (*clipped)->contains(gradient.storage());
+  };
+  if (std::any_of(parameters.begin(), parameters.end(), is_clipped)) warn_of(clipped_scaled);
   const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
   state.found_inf = filled({1}, 0, DType::f32, scale_.device());
   state.first_bad = filled({1}, std::numeric_limits<int32_t>::max(), DType::i32, scale_.device());
@@ -301,7 +301,7 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
   state.stage = Stage::stepped;
   const Tensor& first = state.checked.front();
   if (const Tensor gradient = first.grad(); gradient.defined())
-    stepped_ = {first, gradient.storage().get(), gradient.version()};
+    stepped_ = {first, gradient.storage(), gradient.version()};
   return report;
 }
 
@@ -332,7 +332,7 @@ void GradScaler::update() {
   optimizers_.clear();
   use_ = std::make_shared<Use>();
   use_->stepped = std::exchange(stepped_, std::nullopt);
-  clipped() = {};
+  clipped->reset();
   if (iteration.found_inf.captured()) {
     captured_ = iteration;
     return;

@@ -60,8 +60,9 @@ class StepReport {
   std::vector<std::string> warnings_;
 };
 
-// Says that gradients were clipped. A scaler that unscales them later in the iteration warns.
-void note_clipped(const std::vector<TensorView>& gradients);
+// Says that the gradients of these were clipped. A scaler that unscales them later in the iteration
+// warns.
+void note_clipped(const std::vector<Tensor>& parameters);
 
 // A scaler's saved state. Empty if the scaler is disabled.
 using ScalerState = std::map<std::string, double>;
@@ -123,7 +124,7 @@ class GradScaler {
   // The gradient of a parameter after a step().
   struct Gradient {
     Tensor parameter;
-    const void* storage = nullptr;
+    std::weak_ptr<const Storage> storage = {};
     uint64_t version = 0;
 
     // Whether it was neither dropped nor written since.

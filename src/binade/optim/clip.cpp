@@ -51,9 +51,8 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, do
   const Tensor factor = Tensor::empty_like(norm);
   const auto& kernels = backend::of(norm);
   kernels.optimizer.clip_factor(norm, max_norm, factor);
-  const std::vector<TensorView> gradients = gradients_of(parameters);
-  amp::note_clipped(gradients);
-  kernels.optimizer.unscale(gradients, factor, {}, {});
+  amp::note_clipped(parameters);
+  kernels.optimizer.unscale(gradients_of(parameters), factor, {}, {});
   return norm;
 }
 
@@ -61,9 +60,8 @@ void clip_grad_value(const std::vector<Tensor>& parameters, double limit) {
   if (!(limit >= 0))
     fail("clip_grad_value",
          {.argument = "limit", .expected = "at least 0", .found = fmt::format("{}", limit)});
-  const std::vector<TensorView> gradients = gradients_of(parameters);
-  amp::note_clipped(gradients);
-  for (const TensorView& gradient : gradients) {
+  amp::note_clipped(parameters);
+  for (const TensorView& gradient : gradients_of(parameters)) {
     backend::of(device_of(parameters))
         .elementwise.unary(backend::Unary::clamp, {-limit, limit}, gradient, gradient);
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/pages.h"
+
 namespace binade::train {
 namespace {
 
@@ -21,6 +23,17 @@ TEST(HtmlPage, HasAScriptForLineChartsAlone) {
   EXPECT_EQ(page("t", bars).find("<script"), std::string::npos);
   const std::string chart = line_chart({"t", "x", "y"}, {{"s", {{1, 2}, {2, 3}}}});
   EXPECT_THAT(page("t", chart), HasSubstr("</script>"));
+}
+
+// What the tests of all pages ask holds for this one, and is found where it does not.
+TEST(HtmlPage, AsksForNothingOutside) {
+  const std::string chart = line_chart({"t", "x", "y"}, {{"s", {{1, 2}, {2, 3}}}});
+  EXPECT_THAT(test::outside_references(page("t", chart, 30)), ::testing::IsEmpty());
+  for (const char* body :
+       {"<a href=\"https://a.b\">a</a>", "<img alt=\"\">", "<p onclick=\"f()\">p</p>",
+        "<style>p { background: url(a.png); }</style>", "<script async></script>",
+        "<link rel=\"stylesheet\" href=\"a.css\">", "<script>1;</script>"})
+    EXPECT_THAT(test::outside_references(page("t", chart + body)), ::testing::SizeIs(1)) << body;
 }
 
 TEST(HtmlPage, LoadsItselfAgainIfAsked) {
