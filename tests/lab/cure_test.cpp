@@ -71,21 +71,22 @@ TEST(Cures, LeaveHeadroom) {
   EXPECT_EQ(found->cure->kept[1].module, "second");
 }
 
-// What f16 does not hold becomes 0 in the activation here, and may not in another batch.
+// What f16 does not hold becomes 0 in the activation here, and may not in another batch. The
+// gradient of x, zeros times an infinite weight, tells of it.
 TEST(Cures, LeaveHeadroomBehindWhatF16DoesNotHold) {
-  const Tensor weight = constant(1e5).set_requires_grad();
+  const Tensor weight = constant(1e5).set_requires_grad(), x = constant(-300).set_requires_grad();
   const auto loss = [&](const Replay& replay) {
     const amp::Autocast cast(replay.autocast({.enabled = true, .dtype = DType::f16}));
     Tensor hidden;
     {
       const ModuleScope scope("block.up");
-      hidden = relu(linear(constant(-300), weight));
+      hidden = relu(linear(x, weight));
     }
     const ModuleScope scope("block.down");
     return sum(linear(hidden, constant(1, {4, 4})));
   };
   DiagnosisInput input{.loss = loss, .parameters = [&](const Replay&) {
-                         return NamedTensors{{"block.up.weight", weight}};
+                         return NamedTensors{{"block.up.weight", weight}, {"x", x}};
                        }};
   input.others = {loss};
   const auto found = diagnose(input);
