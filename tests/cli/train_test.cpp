@@ -68,10 +68,12 @@ TEST(CliTrain, StartsARunWithTheCureOfAnother) {
   const testing::TemporaryFolder folder;
   const std::string sick = quoted((folder / "sick").string()),
                     cured = quoted((folder / "cured").string());
+  std::string squares;
+  for (int i = 0; i < 2000; ++i) squares += std::to_string(i * i) + " ";
+  const std::string data = " --data " + quoted(folder.put("squares.txt", squares).string());
   const Outcome trained =
-      binade("train --precision fp16 --scale-init 1e-6 --steps 4 --out " + sick + small_run);
-  EXPECT_THAT(trained.out,
-              ::testing::ContainsRegex("cure, replayed with success on [89] of 9 batches"));
+      binade("train --precision fp16 --scale-init 1e-6 --steps 4 --out " + sick + small_run + data);
+  EXPECT_THAT(trained.out, HasSubstr("cure, replayed with success on 9 of 9 batches"));
   EXPECT_THAT(trained.out, HasSubstr("binade train --cure " + (folder / "sick").string()));
   const std::string cure = testing::content_of(folder / "sick/cure.toml");
   EXPECT_THAT(cure, HasSubstr("[precision]\nscale_init = "));
