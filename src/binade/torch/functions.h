@@ -395,7 +395,7 @@ template <class... Parts>
 [[noreturn]] void refuse_check(const char* condition, const Parts&... parts) {
   std::ostringstream message;
   message << "false";
-  if constexpr (sizeof...(parts) > 0) (message << ": " << ... << parts);
+  if constexpr (sizeof...(parts) > 0) ((message << ": ") << ... << parts);
   fail("TORCH_CHECK", {.argument = condition, .expected = "true", .found = message.str()});
 }
 }  // namespace binade::torch
