@@ -99,7 +99,7 @@ class HeadroomFinder : public autograd::OpObserver {
                std::span<const Tensor> outputs) override {
     // Activations of healthy layers are tens; those behind a giant weight grow as it learns.
     constexpr double largest = 65504, limit = largest / 64;
-    const std::string module = autograd::module_path();
+    const std::string& module = autograd::module_path();
     const KeptInF32 one{.module = module, .op = op};
     const bool is_close = exceeds(compute, DType::f16, limit) ||
                           exceeds(outputs, DType::f16, limit) ||

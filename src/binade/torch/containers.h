@@ -103,8 +103,8 @@ struct SequentialImpl : Module {
     return y;
   }
   void push_back(AnyModule module) { push_back(std::to_string(size()), std::move(module)); }
-  void push_back(std::string name, AnyModule module) {
-    register_module(std::move(name), module.ptr());
+  void push_back(const std::string& name, AnyModule module) {
+    register_module(name, module.ptr());
     modules_.push_back(std::move(module));
   }
   size_t size() const { return modules_.size(); }

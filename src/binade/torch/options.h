@@ -320,8 +320,8 @@ struct TransformerEncoderLayerOptions {
   bool is_gelu_ = false;
 };
 struct TransformerEncoderOptions {
-  TransformerEncoderOptions(TransformerEncoderLayerOptions layer, int64_t layers)
-      : encoder_layer_(std::move(layer)), num_layers_(layers) {}
+  TransformerEncoderOptions(const TransformerEncoderLayerOptions& layer, int64_t layers)
+      : encoder_layer_(layer), num_layers_(layers) {}
   BINADE_TORCH_ARG(TransformerEncoderLayerOptions, encoder_layer);
   BINADE_TORCH_ARG(int64_t, num_layers);
 };
