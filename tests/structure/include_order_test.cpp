@@ -66,8 +66,8 @@ TEST(IncludeOrder, KnowsTheOrderOfFoldersInsideTrain) {
               ElementsAre(HasSubstr("the bottom of train")));
   EXPECT_THAT(found("binade/train/config/config.cpp", "binade/train/config/presets.h"), IsEmpty());
   EXPECT_THAT(found("binade/train/run/metrics.cpp", "binade/train/report/chart.h"),
-              ElementsAre(HasSubstr("only the loop")));
-  EXPECT_THAT(found("binade/train/run/loop.cpp", "binade/train/report/report.h"), IsEmpty());
+              ElementsAre(HasSubstr("only the end of a run")));
+  EXPECT_THAT(found("binade/train/run/ending.cpp", "binade/train/report/report.h"), IsEmpty());
   EXPECT_THAT(found("binade/train/report/report.cpp", "binade/train/report/chart.h"), IsEmpty());
   EXPECT_THAT(found("binade/cli/report.cpp", "binade/train/report/report.h"), IsEmpty());
 }

@@ -31,7 +31,7 @@ const std::vector<std::string> about_processes = {
     "train/run/loop.cpp",          // rank 0 leads, the others follow
     "train/run/introduction.cpp",  // the first lines of a run
     "train/run/introduction.cpp",
-    "train/run/loop.cpp",            // the progress line
+    "train/run/recorder.cpp",        // the progress line
     "train/memory/forecast.cpp",     // rounds of micro-batches until all ranks have had some
     "train/memory/arrangement.cpp",  // the memory of a machine with several ranks
     "train/memory/arrangement.cpp",  // a forecast of this rank
