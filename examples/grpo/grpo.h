@@ -1,6 +1,7 @@
 #pragma once
 
 #include <binade/binade.h>
+#include <binade/generate.h>
 
 #include <cstdint>
 #include <vector>

@@ -92,5 +92,4 @@
 #include "binade/optim/schedule.h"
 #include "binade/optim/sgd.h"
 #include "binade/ranks/sharded.h"
-#include "binade/train/streams.h"
 #include "binade/version.h"

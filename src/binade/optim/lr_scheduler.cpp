@@ -60,6 +60,9 @@ double MultiStepLR::rate(size_t, double now) const {
   return now * std::pow(gamma_, static_cast<double>(count));
 }
 
+LambdaLR::LambdaLR(Rates optimizer, Factor factor)
+    : LambdaLR(std::move(optimizer), std::vector{std::move(factor)}) {}
+
 LambdaLR::LambdaLR(Rates optimizer, std::vector<Factor> factors)
     : LRScheduler(std::move(optimizer)), factors_(std::move(factors)) {
   if (factors_.size() != 1 && factors_.size() != base_lrs().size()) {

@@ -83,8 +83,7 @@ class ExponentialLR : public LRScheduler {
 class LambdaLR : public LRScheduler {
  public:
   using Factor = std::function<double(int64_t epoch)>;
-  LambdaLR(Rates optimizer, Factor factor)
-      : LambdaLR(std::move(optimizer), std::vector{std::move(factor)}) {}
+  LambdaLR(Rates optimizer, Factor factor);
   LambdaLR(Rates optimizer, std::vector<Factor> factors);
 
  protected:
