@@ -1,11 +1,15 @@
-"""For PyTorch users: a torch model's linear layers with Binade's quantization, bit for bit.
+"""For PyTorch users: a torch model's linear layers with Binade's quantization, bit for bit, and
+recordings of what a torch model computes (`record`) for `binade diff`. Needs torch.
 
-The layers compute in f32 on the CPU; operands are rounded as the recipe rounds them. Needs torch.
+The layers compute in f32 on the CPU; operands are rounded as the recipe rounds them.
 """
 
 import torch
 
+from ._torch_recording import record
 from .quantization import quantize
+
+__all__ = ["fake_quant", "record", "unquantize"]
 
 
 class _FakeQuantize(torch.autograd.Function):
