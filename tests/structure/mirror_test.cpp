@@ -130,6 +130,7 @@ constexpr Covered covered[] = {
     {"lab/replay/step_view_text", "lab/replay/step_view"},
     {"lab/step_replay", "lab/doctor"},
     {"lab/sweep_report", "lab/sweep"},
+    {"lab/torch_diff/*", "lab/torch_diff/torch_diff"},
     {"lab/underflow", "lab/diagnosis"},
     {"nn/linear", "nn/layers"},
     {"nn/norm", "nn/layers"},

@@ -30,6 +30,7 @@ BackwardComparison::State BackwardComparison::judge(const Values& x, const Dista
   if (!distance.within(limit)) return State::differs;
   if (is_noise(x, limit)) return State::noise;
   farthest_ = std::max(farthest_, distance.rms / x.rms());
+  share_ = std::max(share_, distance.share_of(limit));
   return State::agrees;
 }
 

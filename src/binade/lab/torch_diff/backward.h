@@ -23,6 +23,7 @@ class BackwardComparison {
   // That agree, but rounding may be half of them.
   int64_t noise() const { return noise_; }
   double farthest() const { return farthest_; }
+  double share() const { return share_; }
 
  private:
   enum class State : uint8_t { unknown, noise, agrees, differs };
@@ -45,7 +46,7 @@ class BackwardComparison {
   const TorchRecording& recording_;
   std::vector<State> states_;  // of results
   int64_t results_ = 0, parameters_ = 0, noise_ = 0;
-  double farthest_ = 0;
+  double farthest_ = 0, share_ = 0;
 };
 
 }  // namespace binade::lab

@@ -66,13 +66,12 @@ bool ForwardComparison::pair_part(ResultPart& part, const Values& whole, const V
                                   PairedResult& paired) {
   const Values x = part_of(whole, part);
   const Distance limit = limit_of(x, part_of(moved, part), input_.roundoff);
-  part.counterparts = recorded_.find(x, limit);
+  part.counterparts = recorded_.find(x, limit, input_.roundoff);
   if (part.counterparts.empty()) return false;
-  const Counterpart& first = part.counterparts[0];
-  const double distance =
-      distance_of(x.elements, reordered(recorded_.load(first.result), first.order)).rms;
+  const Distance distance = part.counterparts[0].distance;
+  paired.share = std::max(paired.share, distance.share_of(limit));
   paired.is_noise |= is_noise(x, limit);
-  if (x.norm > 0) paired.relative = std::max(paired.relative, distance / x.rms());
+  if (x.norm > 0) paired.relative = std::max(paired.relative, distance.rms / x.rms());
   return true;
 }
 
@@ -123,9 +122,9 @@ std::optional<TorchDifference> ForwardComparison::first_difference() {
   return {};
 }
 
-// From the newest counterpart of what an op reads to what the next module with parameters returns.
-Region ForwardComparison::region_of(size_t op) const {
-  Region region{.after = newest_counterpart_of_inputs(op)};
+// From the first counterpart of what an op reads to what the next module with parameters returns.
+Region ForwardComparison::region_of(size_t op, const std::set<size_t>& sources) const {
+  Region region{.after = sources.empty() ? -1 : static_cast<int64_t>(*sources.begin())};
   for (size_t later = op + 1; later < input_.seen.ops.size() && !region.end; ++later) {
     const auto modules = input_.modules.find(input_.seen.ops[later].module);
     if (modules == input_.modules.end() ||
@@ -138,17 +137,20 @@ Region ForwardComparison::region_of(size_t op) const {
   return region;
 }
 
-int64_t ForwardComparison::newest_counterpart_of_inputs(size_t op) const {
-  int64_t newest = -1;
+std::set<size_t> ForwardComparison::counterparts_of_inputs(size_t op,
+                                                           const std::string& part) const {
+  std::set<size_t> of_part, all;
   for (const size_t input : input_.seen.ops[op].inputs) {
     for (const size_t result : input_.seen.ops[input].results) {
-      for (const ResultPart& part : pairs_[result].parts) {
-        if (!part.counterparts.empty())
-          newest = std::max(newest, static_cast<int64_t>(part.counterparts[0].result));
+      for (const ResultPart& one : pairs_[result].parts) {
+        for (const Counterpart& counterpart : one.counterparts) {
+          all.insert(counterpart.result);
+          if (one.name == part) of_part.insert(counterpart.result);
+        }
       }
     }
   }
-  return newest;
+  return of_part.empty() ? all : of_part;
 }
 
 std::optional<Counterpart> ForwardComparison::counterpart_by_name(size_t result, size_t number,
@@ -184,13 +186,17 @@ std::set<size_t> ForwardComparison::counterparts_of_others(size_t op) const {
 std::optional<Counterpart> ForwardComparison::likely_counterpart(size_t result, size_t number,
                                                                  const Values& x) {
   const size_t op = input_.seen.results[result].op;
-  auto named = counterpart_by_name(result, number, x);
+  const auto named = counterpart_by_name(result, number, x);
   if (named && result != input_.seen.ops[op].results.back()) return named;
-  auto nearest = recorded_.nearest(x, region_of(op), counterparts_of_others(op));
-  if (!named || !nearest) return named ? named : nearest;
+  const std::set<size_t> sources = counterparts_of_inputs(op, pairs_[result].parts[number].name);
+  const auto instead =
+      recorded_.instead_of(x, sources, region_of(op, sources), counterparts_of_others(op));
+  if (!named || !instead) return named ? named : instead;
   // The activation may be part of a linear layer here and not there.
-  return recorded_.relative_distance(x, *nearest) < recorded_.relative_distance(x, *named) ? nearest
-                                                                                           : named;
+  if (input_.seen.ops[op].op != Op::linear) return named;
+  const bool is_nearer =
+      recorded_.relative_distance(x, *instead) < recorded_.relative_distance(x, *named);
+  return is_nearer ? instead : named;
 }
 
 // The names of results that an op reads, or that are rearranged for it.

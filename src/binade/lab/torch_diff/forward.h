@@ -18,6 +18,7 @@ struct PairedResult {
   bool agrees = false;            // all parts have counterparts
   bool is_noise = false;          // rounding may be as large as half of it, so agreeing says little
   double relative = 0;            // the largest distance of a counterpart over the norm
+  double share = 0;               // and over what rounding explains
 };
 
 struct ForwardInput {
@@ -50,8 +51,9 @@ class ForwardComparison {
   std::optional<Counterpart> counterpart_by_name(size_t result, size_t number, const Values& x);
   std::set<size_t> counterparts_of_others(size_t op) const;
   std::vector<std::string> inputs_of(size_t op) const;
-  Region region_of(size_t op) const;
-  int64_t newest_counterpart_of_inputs(size_t op) const;
+  Region region_of(size_t op, const std::set<size_t>& sources) const;
+  // Those of what an op reads, or of the part of that name if it reads one.
+  std::set<size_t> counterparts_of_inputs(size_t op, const std::string& part) const;
 
   ForwardInput input_;
   RecordedValues& recorded_;

@@ -8,8 +8,6 @@
 namespace binade::lab {
 namespace {
 
-// The distance of a tensor that has nothing to do with another is about the square root of 2.
-constexpr double unrelated = 1.3;
 constexpr double movements = 8, roundings = 4;  // of limit_of()
 
 double largest_of(const std::vector<float>& elements) {
@@ -32,21 +30,13 @@ std::vector<ResultPart> split_at(int64_t width,
   return parts;
 }
 
-// Results that something outside of their function or module reads, or nothing at all.
-std::vector<bool> leaving(const std::vector<RecordedResult>& results) {
-  std::vector<bool> leaves(results.size(), true);
-  for (const RecordedResult& consumer : results) {
-    for (const int64_t source : consumer.from) leaves[static_cast<size_t>(source)] = false;
+std::vector<std::vector<size_t>> consumers_of(const std::vector<RecordedResult>& results) {
+  std::vector<std::vector<size_t>> consumers(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (const int64_t source : results[i].from)
+      consumers[static_cast<size_t>(source)].push_back(i);
   }
-  for (const RecordedResult& consumer : results) {
-    for (const int64_t source : consumer.from) {
-      const RecordedResult& one = results[static_cast<size_t>(source)];
-      if (one.function != consumer.function || one.module != consumer.module ||
-          !one.outputs.empty())
-        leaves[static_cast<size_t>(source)] = true;
-    }
-  }
-  return leaves;
+  return consumers;
 }
 
 }  // namespace
@@ -81,7 +71,7 @@ Distance limit_of(const Values& x, const Values& moved, double roundoff) {
 bool is_noise(const Values& x, const Distance& limit) { return limit.rms >= x.rms() / 2; }
 
 RecordedValues::RecordedValues(const TorchRecording& recording)
-    : recording_(recording), leaves_(leaving(recording.results())) {
+    : recording_(recording), consumers_(consumers_of(recording.results())) {
   for (size_t i = 0; i < recording.results().size(); ++i) {
     if (recording.results()[i].value.empty()) continue;
     by_count_[count_of(i)].push_back(i);
@@ -104,37 +94,68 @@ double RecordedValues::norm_of(size_t result) {
   return entry->second;
 }
 
-std::vector<Counterpart> RecordedValues::find(const Values& x, const Distance& limit) {
+std::vector<Counterpart> RecordedValues::find(const Values& x, const Distance& limit,
+                                              double roundoff) {
   std::vector<Counterpart> found;
   const auto same_count = by_count_.find(x.count());
   if (same_count == by_count_.end()) return found;
   const double apart = norm_limit(x, limit);
   for (const size_t result : same_count->second) {
     if (std::fabs(norm_of(result) - x.norm) > apart) continue;
-    if (auto order = matching_order(x, load(result), limit))
-      found.push_back({result, *std::move(order)});
+    const Values y = load(result);
+    auto order = matching_order(x, y, limit);
+    if (!order) continue;
+    const Distance distance = distance_of(x.elements, reordered(y, *order));
+    found.push_back({result, *std::move(order), distance});
   }
+  std::ranges::stable_sort(found, {}, [](const Counterpart& one) { return one.distance.rms; });
+  if (found.empty()) return found;
+  const double as_near = 2 * found[0].distance.rms + roundoff * x.rms();
+  std::erase_if(found, [&](const Counterpart& one) { return one.distance.rms > as_near; });
   return found;
 }
 
-std::optional<Counterpart> RecordedValues::nearest(const Values& x, const Region& region,
-                                                   const std::set<size_t>& taken) {
-  std::optional<Counterpart> best;
-  std::pair<bool, double> least;  // those that leave come first
+bool RecordedValues::all_goes_through(size_t result, const std::set<size_t>& sources,
+                                      const Region& region) const {
+  std::set<size_t> seen, next = sources;
+  bool reached = false;
+  while (!next.empty()) {
+    const size_t one = *next.begin();
+    next.erase(next.begin());
+    if (!seen.insert(one).second) continue;
+    for (const size_t consumer : consumers_[one]) {
+      if (consumer == result) {
+        reached = true;
+      } else if (region.end && consumer >= *region.end) {
+        return false;
+      } else {
+        next.insert(consumer);
+      }
+    }
+  }
+  return reached;
+}
+
+std::optional<Counterpart> RecordedValues::instead_of(const Values& x,
+                                                      const std::set<size_t>& sources,
+                                                      const Region& region,
+                                                      const std::set<size_t>& taken) const {
   const auto same_count = by_count_.find(x.count());
-  if (same_count == by_count_.end()) return best;
+  if (same_count == by_count_.end()) return {};
+  std::optional<Counterpart> nearest;
+  double least = 0;
   for (const size_t result : same_count->second) {
     const bool is_inside =
         static_cast<int64_t>(result) > region.after && result < region.end.value_or(result + 1);
     if (!is_inside || taken.contains(result)) continue;
     Counterpart one{result, nearest_order(x, load(result))};
+    if (all_goes_through(result, sources, region)) return one;
     const double distance = relative_distance(x, one);
-    const std::pair rank(!leaves_[result] || !(distance < unrelated), distance);
-    if (best && !(rank < least)) continue;
-    best = std::move(one);
-    least = rank;
+    if (nearest && !(distance < least)) continue;
+    nearest = std::move(one);
+    least = distance;
   }
-  return best;
+  return nearest;
 }
 
 std::vector<size_t> RecordedValues::outputs_of(const std::string& module) const {

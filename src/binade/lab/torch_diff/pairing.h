@@ -16,7 +16,8 @@ namespace binade::lab {
 // A recorded result that has the elements of one of ours, its axes taken in an order.
 struct Counterpart {
   size_t result = 0;
-  AxisOrder order;
+  AxisOrder order = {};
+  Distance distance = {};  // if it was compared
 };
 
 // Columns of a packed result, which torch computes apart: q of q, k and v.
@@ -50,12 +51,14 @@ class RecordedValues {
  public:
   explicit RecordedValues(const TorchRecording& recording);
 
-  // All that are within `limit` of x.
-  std::vector<Counterpart> find(const Values& x, const Distance& limit);
-  // The one that x was most likely to be: the nearest of those of its size in a region that are not
-  // among `taken`; results that leave a function or a module come first.
-  std::optional<Counterpart> nearest(const Values& x, const Region& region,
-                                     const std::set<size_t>& taken);
+  // The one within `limit` of x that is nearest, first, and those that are as near but for
+  // rounding.
+  std::vector<Counterpart> find(const Values& x, const Distance& limit, double roundoff);
+  // What torch has in the place of x, of which nothing is within rounding: of the results of its
+  // size in a region that are not among `taken`, the first that all that is computed from `sources`
+  // goes through; if there is none, the nearest.
+  std::optional<Counterpart> instead_of(const Values& x, const std::set<size_t>& sources,
+                                        const Region& region, const std::set<size_t>& taken) const;
   std::vector<size_t> outputs_of(const std::string& module) const;
   // What a module returned, and what the first op in it read, if it has as many elements as x.
   std::optional<Counterpart> output_of(const std::string& module, const Values& x);
@@ -69,13 +72,14 @@ class RecordedValues {
 
  private:
   double norm_of(size_t result);
+  bool all_goes_through(size_t result, const std::set<size_t>& sources, const Region& region) const;
   int64_t count_of(size_t result) const;  // of elements; -1: not recorded
 
   const TorchRecording& recording_;
   std::map<int64_t, std::vector<size_t>> by_count_;     // of elements
   std::map<std::string, std::vector<size_t>> outputs_;  // of modules
   std::map<size_t, double> norms_;
-  std::vector<bool> leaves_;  // its function or its module
+  std::vector<std::vector<size_t>> consumers_;
 };
 
 // "model.layers.0.self_attn: add in apply_rotary_pos_emb (modeling_llama.py:134)".

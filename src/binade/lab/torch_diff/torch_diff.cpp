@@ -95,6 +95,7 @@ void count_results(TorchDiff& diff, const Observation& seen, const ForwardCompar
     ++(paired.is_noise ? diff.noise : diff.results);
     if (paired.is_noise) continue;
     diff.farthest = std::max(diff.farthest, paired.relative);
+    diff.share = std::max(diff.share, paired.share);
   }
 }
 
@@ -106,6 +107,7 @@ void compare_gradients(TorchDiff& diff, const ForwardInput& input, const Forward
   diff.noise += backward.noise();
   diff.parameter_gradients = backward.parameters();
   diff.farthest = std::max(diff.farthest, backward.farthest());
+  diff.share = std::max(diff.share, backward.share());
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct TorchDiff {
   // Tensors that were laid beside torch's and agree.
   int64_t weights = 0, results = 0, gradients = 0, parameter_gradients = 0;
   double farthest = 0;                // the largest relative distance among these
+  double share = 0;                   // and the largest fraction of what rounding explains
   int64_t noise = 0;                  // that agree, but rounding may be half of them
   std::vector<std::string> unpaired;  // results that the recording has nothing like
   std::vector<std::string> notes;

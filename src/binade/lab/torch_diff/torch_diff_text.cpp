@@ -18,7 +18,8 @@ std::string beside_text(const TorchDiff& diff) {
   if (diff.gradients + diff.parameter_gradients > 0)
     text += fmt::format(", {} of results and {} of parameters", counted(diff.gradients, "gradient"),
                         diff.parameter_gradients);
-  text += fmt::format(" agree, within {:.2g} (unit roundoff {:.2g})", diff.farthest, diff.roundoff);
+  text += fmt::format(" agree, within {:.2g}: at most {:.2g} of what rounding explains",
+                      diff.farthest, diff.share);
   if (diff.noise > 0) text += fmt::format("; {} too small beside rounding to tell", diff.noise);
   if (diff.equal() && !diff.unpaired.empty())
     text += fmt::format("; {} without a counterpart", counted(std::ssize(diff.unpaired), "result"));
@@ -69,7 +70,7 @@ std::string torch_diff_json(const TorchDiff& diff) {
     out.end_array();
   };
   out.begin_object().key("equal").value(diff.equal());
-  put("unit_roundoff", diff.roundoff), put("farthest", diff.farthest);
+  put("unit_roundoff", diff.roundoff), put("farthest", diff.farthest), put("share", diff.share);
   out.key("weights").value(diff.weights).key("results").value(diff.results);
   out.key("gradients").value(diff.gradients);
   out.key("parameter_gradients").value(diff.parameter_gradients);

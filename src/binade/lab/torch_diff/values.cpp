@@ -63,6 +63,13 @@ std::vector<AxisOrder> orders_of(const Shape& shape) {
   return orders;
 }
 
+// The last axis that is longer than 1; -1: none.
+int last_axis(const Shape& shape) {
+  int axis = shape.rank() - 1;
+  while (axis >= 0 && shape[axis] == 1) --axis;
+  return axis;
+}
+
 bool may_match(const Values& x, const Reordered& y, double limit) {
   const int64_t count = std::min(x.count(), sampled);
   for (int64_t i = 0; i < count; ++i) {
@@ -98,6 +105,11 @@ Values columns_of(const Values& x, int64_t width, int64_t begin, int64_t end) {
   }
   part.norm = norm_of(part.elements);
   return part;
+}
+
+double Distance::share_of(const Distance& limit) const {
+  const auto share = [](double one, double of) { return one == 0 ? 0 : one / of; };
+  return std::max(share(rms, limit.rms), share(largest, limit.largest));
 }
 
 std::vector<float> reordered(const Values& y, const AxisOrder& order) {
@@ -155,6 +167,7 @@ AxisOrder nearest_order(const Values& x, const Values& y) {
   double least = std::numeric_limits<double>::infinity();
   const int64_t count = std::min(x.count(), measured);
   for (const AxisOrder& order : orders_of(y.shape)) {
+    if (!order.empty() && order.back() != last_axis(y.shape)) continue;
     const Reordered view(y, order);
     double squares = 0;
     for (int64_t i = 0; i < count; ++i) {

@@ -28,6 +28,8 @@ struct Distance {
   double rms = 0, largest = 0;
 
   bool within(const Distance& limit) const { return rms <= limit.rms && largest <= limit.largest; }
+  // The fraction of a limit that it is.
+  double share_of(const Distance& limit) const;
 };
 
 // Axes of `y` in the order that makes its elements those of `x`; empty: as they are.
@@ -47,7 +49,7 @@ Distance distance_of(const std::vector<float>& x, const std::vector<float>& y);
 double norm_limit(const Values& x, const Distance& limit);
 // The order of axes in which `y`, of as many elements, is within `limit` of `x`, if there is one.
 std::optional<AxisOrder> matching_order(const Values& x, const Values& y, const Distance& limit);
-// The order in which `y` is nearest to `x`.
+// The order in which `y` is nearest to `x`, of those that leave the last axis where it is.
 AxisOrder nearest_order(const Values& x, const Values& y);
 
 }  // namespace binade::lab
