@@ -247,13 +247,14 @@ class record:
     def _add(self, x, op, sources):
         index, module = len(self._records), self._stack[-1] if self._stack else ""
         function, line = _caller()
+        if line.startswith("<frozen importlib") or x.numel() == 0:  # torch loads a part of itself
+            return None
         self._records.append({"module": module, "op": op, "function": function, "line": line,
                               "outputs": [], "from": sources})
         self._seen[x] = index, _version(x)
         name = f"{index:05d}/{module or '-'}/{op}"
         if x.numel() > self._largest:
             self._skipped.append(name)
-        if not 0 < x.numel() <= self._largest:
             return index
         self._values["value/" + name] = _on_host(x)
         if self._gradients and x.requires_grad and not x.is_leaf:

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODULES = ["binade"] + [m.name for m in pkgutil.walk_packages(binade.__path__, "binade.")
-                        if m.name not in ("binade.torch", "binade.__main__", "binade._binade")]
+                        if m.name not in ("binade.torch", "binade._torch_recording", "binade.__main__",
+                                          "binade._binade")]
 
 
 @pytest.mark.parametrize("name", MODULES)

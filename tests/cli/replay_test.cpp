@@ -76,6 +76,25 @@ TEST_F(Replay, DiffNamesTheCause) {
   EXPECT_EQ(binade("diff " + path("run") + " " + path("none")).status, 2);
 }
 
+TEST_F(Replay, DiffReadsARecordingOfTorch) {
+  const std::string golden = (testing::golden("torch_diff") / "").string();
+  const Outcome same = binade("diff " + golden + "llama " + golden + "llama_healthy.safetensors");
+  EXPECT_EQ(same.status, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("21 weights, 31 results, 26 gradients"));
+  const std::string other = golden + "llama " + golden + "llama_interleaved.safetensors";
+  const Outcome differ = binade("diff " + other);
+  EXPECT_EQ(differ.status, 1) << differ.err;
+  EXPECT_THAT(differ.out, HasSubstr("first:  activation/blocks.0.attention/rope, q at [0, 1, "));
+  EXPECT_THAT(differ.err, HasSubstr("only the forward is compared"));
+  const Outcome json = binade("diff --json --precision bf16 " + other);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["unit_roundoff"], 0x1p-8);
+  const Outcome no_recording =
+      binade("diff " + golden + "llama " + golden + "llama/model.safetensors");
+  EXPECT_EQ(no_recording.status, 2);
+  EXPECT_THAT(no_recording.err, HasSubstr("expected a recording of a torch model"));
+  EXPECT_EQ(binade("diff --precision bf16 " + path("run") + " " + path("run")).status, 2);
+}
+
 TEST_F(Replay, VerifyStopsAtADifference) {
   EXPECT_EQ(binade(train("again") + " --verify " + path("run")).status, 0);
   const Outcome differs = binade(train("third") + " --seed 1 --json --verify " + path("run"));

@@ -38,9 +38,14 @@ void add_element(TorchDifference& difference, const Values& x, const Values& y,
 
 ForwardComparison::ForwardComparison(const ForwardInput& input, RecordedValues& recorded)
     : input_(input), recorded_(recorded) {
-  for (const ObservedResult& result : input_.seen.results) pairs_.push_back(pair(result));
   for (size_t op = 0; op < input_.seen.ops.size(); ++op) {
     if (input_.seen.ops[op].from_tokens) last_of_module_[input_.seen.ops[op].module] = op;
+  }
+  pairs_.resize(input_.seen.results.size());
+  for (size_t op = 0; op < input_.seen.ops.size() && !anchor_; ++op) {
+    for (const size_t result : input_.seen.ops[op].results)
+      pairs_[result] = pair(input_.seen.results[result]);
+    if (is_anchor(op) && !agrees(op)) anchor_ = op;
   }
 }
 
@@ -66,8 +71,9 @@ bool ForwardComparison::pair_part(ResultPart& part, const Values& whole, const V
                                   PairedResult& paired) {
   const Values x = part_of(whole, part);
   const Distance limit = limit_of(x, part_of(moved, part), input_.roundoff);
-  part.counterparts = recorded_.find(x, limit, input_.roundoff);
+  part.counterparts = recorded_.find(x, limit, input_.roundoff, newest_counterpart_);
   if (part.counterparts.empty()) return false;
+  newest_counterpart_ = static_cast<int64_t>(part.counterparts[0].result);
   const Distance distance = part.counterparts[0].distance;
   paired.share = std::max(paired.share, distance.share_of(limit));
   paired.is_noise |= is_noise(x, limit);
@@ -107,17 +113,15 @@ std::vector<size_t> ForwardComparison::suspects(size_t anchor) const {
 }
 
 std::optional<TorchDifference> ForwardComparison::first_difference() {
-  for (size_t op = 0; op < input_.seen.ops.size(); ++op) {
-    if (!is_anchor(op) || agrees(op)) continue;
-    std::vector<std::string> unseen;
-    for (const size_t suspect : suspects(op)) {
-      TorchDifference difference = describe_difference(suspect);
-      if (!difference.torch.empty() || suspect == op) {
-        difference.unseen = std::move(unseen);
-        return difference;
-      }
-      unseen.push_back(difference.name);
+  if (!anchor_) return {};
+  std::vector<std::string> unseen;
+  for (const size_t suspect : suspects(*anchor_)) {
+    TorchDifference difference = describe_difference(suspect);
+    if (!difference.torch.empty() || suspect == *anchor_) {
+      difference.unseen = std::move(unseen);
+      return difference;
     }
+    unseen.push_back(difference.name);
   }
   return {};
 }

@@ -34,7 +34,8 @@ class ForwardComparison {
  public:
   ForwardComparison(const ForwardInput& input, RecordedValues& recorded);
 
-  const std::vector<PairedResult>& pairs() const { return pairs_; }  // of ForwardInput::seen
+  // Of ForwardInput::seen, up to the first module with parameters that differs.
+  const std::vector<PairedResult>& pairs() const { return pairs_; }
   // The first op whose inputs agree and whose result does not, and without which a module with
   // parameters, the logits or the loss would not differ.
   std::optional<TorchDifference> first_difference();
@@ -59,6 +60,8 @@ class ForwardComparison {
   RecordedValues& recorded_;
   std::vector<PairedResult> pairs_;
   std::map<std::string, size_t> last_of_module_;
+  std::optional<size_t> anchor_;  // the first op that differs and is sure to be comparable
+  int64_t newest_counterpart_ = 0;
 };
 
 // Fills in the first element of x that is farther from y than `limit`, and how far they are.

@@ -8,7 +8,8 @@
 namespace binade::lab {
 namespace {
 
-constexpr double movements = 8, roundings = 4;  // of limit_of()
+constexpr double movements = 8, roundings = 4, roundings_of_one = 20;  // of limit_of()
+constexpr int64_t neighborhood = 64;                                   // of results
 
 double largest_of(const std::vector<float>& elements) {
   double largest = 0;
@@ -64,8 +65,10 @@ Values part_of(const Values& whole, const ResultPart& part) {
 
 Distance limit_of(const Values& x, const Values& moved, double roundoff) {
   const Distance distance = distance_of(x.elements, moved.elements);
-  return {.rms = movements * distance.rms + roundings * roundoff * x.rms(),
-          .largest = movements * distance.largest + roundings * roundoff * largest_of(x.elements)};
+  const double few = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(x.count(), 1)));
+  const double own = (roundings + (roundings_of_one - roundings) * few) * roundoff;
+  return {.rms = movements * distance.rms + own * x.rms(),
+          .largest = movements * distance.largest + own * largest_of(x.elements)};
 }
 
 bool is_noise(const Values& x, const Distance& limit) { return limit.rms >= x.rms() / 2; }
@@ -94,19 +97,29 @@ double RecordedValues::norm_of(size_t result) {
   return entry->second;
 }
 
+void RecordedValues::add_match(std::vector<Counterpart>& found, size_t result, const Values& x,
+                               const Distance& limit) {
+  if (std::fabs(norm_of(result) - x.norm) > norm_limit(x, limit)) return;
+  const Values y = load(result);
+  auto order = matching_order(x, y, limit);
+  if (!order) return;
+  const Distance distance = distance_of(x.elements, reordered(y, *order));
+  found.push_back({result, *std::move(order), distance});
+}
+
 std::vector<Counterpart> RecordedValues::find(const Values& x, const Distance& limit,
-                                              double roundoff) {
+                                              double roundoff, int64_t around) {
   std::vector<Counterpart> found;
   const auto same_count = by_count_.find(x.count());
   if (same_count == by_count_.end()) return found;
-  const double apart = norm_limit(x, limit);
-  for (const size_t result : same_count->second) {
-    if (std::fabs(norm_of(result) - x.norm) > apart) continue;
-    const Values y = load(result);
-    auto order = matching_order(x, y, limit);
-    if (!order) continue;
-    const Distance distance = distance_of(x.elements, reordered(y, *order));
-    found.push_back({result, *std::move(order), distance});
+  const auto is_near = [around](size_t result) {
+    return std::abs(static_cast<int64_t>(result) - around) <= neighborhood;
+  };
+  for (const bool near : {true, false}) {
+    for (const size_t result : same_count->second) {
+      if (is_near(result) == near) add_match(found, result, x, limit);
+    }
+    if (!found.empty()) break;
   }
   std::ranges::stable_sort(found, {}, [](const Counterpart& one) { return one.distance.rms; });
   if (found.empty()) return found;

@@ -35,7 +35,7 @@ std::vector<ResultPart> packed_parts(const nn::LanguageModelConfig& config,
 Values part_of(const Values& whole, const ResultPart& part);
 
 // How far rounding may move a result: eight times what moved weights have moved it, and four
-// roundings of its own.
+// roundings of its own; more of a few numbers, whose movement may be small by chance.
 Distance limit_of(const Values& x, const Values& moved, double roundoff);
 
 // Whether rounding may move a tensor by half of it or more.
@@ -52,8 +52,9 @@ class RecordedValues {
   explicit RecordedValues(const TorchRecording& recording);
 
   // The one within `limit` of x that is nearest, first, and those that are as near but for
-  // rounding.
-  std::vector<Counterpart> find(const Values& x, const Distance& limit, double roundoff);
+  // rounding. Results around one are searched before the others.
+  std::vector<Counterpart> find(const Values& x, const Distance& limit, double roundoff,
+                                int64_t around);
   // What torch has in the place of x, of which nothing is within rounding: of the results of its
   // size in a region that are not among `taken`, the first that all that is computed from `sources`
   // goes through; if there is none, the nearest.
@@ -71,6 +72,8 @@ class RecordedValues {
   const TorchRecording& recording() const { return recording_; }
 
  private:
+  void add_match(std::vector<Counterpart>& found, size_t result, const Values& x,
+                 const Distance& limit);
   double norm_of(size_t result);
   bool all_goes_through(size_t result, const std::set<size_t>& sources, const Region& region) const;
   int64_t count_of(size_t result) const;  // of elements; -1: not recorded
