@@ -190,6 +190,17 @@ TEST(TorchDiff, RandomAndSkippedPartsAreNoted) {
   EXPECT_THAT(diff.notes, Contains(HasSubstr("too large: 00007/model.layers.0/mul")));
 }
 
+TEST(TorchDiff, TextsOfTheFileCannotControlATerminal) {
+  ChangedRecording changed("llama_theta");
+  std::string& records = changed.metadata["records"];
+  const std::string function = "apply_rotary_pos_emb";
+  for (size_t at = records.find(function); at != records.npos; at = records.find(function, at))
+    records.replace(at, function.size(), R"(\u001b[2J)");
+  const TorchDiff diff = diff_torch(*golden_model("llama"), changed.open());
+  ASSERT_TRUE(diff.first);
+  EXPECT_THAT(diff.first->torch, HasSubstr(R"(add in \x1b[2J)"));
+}
+
 TEST(TorchDiff, WhereTheRecordingHasNothingTheNextModuleIsNamed) {
   ChangedRecording changed("llama_theta");
   // As without ops: results of modules alone.

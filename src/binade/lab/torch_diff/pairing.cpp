@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/text.h"
+
 namespace binade::lab {
 namespace {
 
 constexpr double movements = 8, roundings = 4, roundings_of_one = 20;  // of limit_of()
+constexpr size_t longest_text = 400;                                   // of what a recording says
 constexpr int64_t neighborhood = 64;                                   // of results
 
 double largest_of(const std::vector<float>& elements) {
@@ -204,7 +207,7 @@ std::string describe(const RecordedResult& result) {
   std::string text = result.module.empty() ? "" : result.module + ": ";
   text += result.op;
   if (!result.function.empty()) text += fmt::format(" in {} ({})", result.function, result.line);
-  return text;
+  return visible(shortened(text, longest_text));
 }
 
 }  // namespace binade::lab

@@ -59,15 +59,20 @@ void check_batch(const nn::LanguageModelConfig& config, const TorchRecording& re
               CrossEntropyOptions{}.ignore_index);
 }
 
+// Names from the file, as a person may read them.
+std::string names_text(const std::vector<std::string>& names) {
+  return visible(shortened(listed(names, "and"), 200));
+}
+
 void add_notes(TorchDiff& diff, const TorchRecording& recording) {
   if (!recording.random().empty())
     diff.notes.push_back(fmt::format(
         "the recorded model dropped elements at random, in {}: results after that cannot agree; "
         "record it after model.eval()",
-        shortened(listed(recording.random(), "and"), 200)));
+        names_text(recording.random())));
   if (!recording.skipped().empty())
-    diff.notes.push_back(fmt::format("not in the recording, being too large: {}",
-                                     shortened(listed(recording.skipped(), "and"), 200)));
+    diff.notes.push_back(
+        fmt::format("not in the recording, being too large: {}", names_text(recording.skipped())));
   if (!recording.has_gradients()) {
     diff.notes.emplace_back("the recording has no gradients: only the forward is compared");
   } else if (!recording.targets().defined()) {
