@@ -122,8 +122,8 @@ void move_weights(nn::LanguageModel& model, double roundoff) {
   }
 }
 
-// As f32 rounds frequencies and their products with positions: those of the lowest channels, whose
-// angles are large, by up to four roundings.
+// As f32 rounds frequencies and their products with positions: that of pair j by 4 j roundings. The
+// first frequency is 1, and exact.
 void move_rope(nn::LanguageModel& model) {
   const nn::LanguageModelConfig& config = model.config();
   if (config.learned_positions) return;
