@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/io/huggingface.h"
@@ -233,6 +234,12 @@ TEST(TorchDiff, ARecordingOfAnotherModelIsRefused) {
   nn::LanguageModel shorter(config);
   EXPECT_THAT(error_of([&] { diff_torch(shorter, recording); }),
               HasSubstr("expected at most 3 tokens in a row"));
+}
+
+TEST(TorchDiff, APrecisionThatTellsNothingIsRefused) {
+  const train::InferencePrecision fp8 = {.matmul = train::Precision::quantized,
+                                         .recipe = amp::parse_recipe("row")};
+  EXPECT_THAT(error_of([&] { diff_of("llama_mask", fp8); }), HasSubstr("give --precision fp32"));
 }
 
 TEST(TorchDiff, TheJsonHasWhatTheTextSays) {

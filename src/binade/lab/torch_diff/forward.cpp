@@ -1,7 +1,6 @@
 #include "binade/lab/torch_diff/forward.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace binade::lab {
@@ -52,7 +51,9 @@ ForwardComparison::ForwardComparison(const ForwardInput& input, RecordedValues& 
 PairedResult ForwardComparison::pair(const ObservedResult& result) {
   const ObservedOp& op = input_.seen.ops[result.op];
   PairedResult paired;
-  if (!op.from_tokens || !is_compute(result.value.value.dtype())) return paired;
+  // Quantized data, indices and what parameters alone decide have no counterpart.
+  paired.agrees = !op.from_tokens || !is_compute(result.value.value.dtype());
+  if (paired.agrees) return paired;
   const Values x = values_of(result.value.value), moved = values_of(result.value.moved);
   const int64_t width = x.count() / input_.positions;
   paired.parts = {whole_of(width)};

@@ -14,7 +14,7 @@ namespace binade::lab {
 
 // A result of a model beside torch's.
 struct PairedResult {
-  std::vector<ResultPart> parts;  // empty: computed from parameters alone, so not compared
+  std::vector<ResultPart> parts;  // empty: there is nothing to compare
   bool agrees = false;            // all parts have counterparts
   bool is_noise = false;          // rounding may be as large as half of it, so agreeing says little
   double relative = 0;            // the largest distance of a counterpart over the norm

@@ -51,7 +51,7 @@ struct ObservedBatch {
 
 // The forward of training, with whole logits and the mean cross entropy, and its backward. Changes
 // the model: afterwards its weights are the moved ones, by `roundoff` of their magnitude, up or
-// down at random. Frequencies of rotary positions move by their own rounding in f32.
+// down at random. Frequencies of rotary positions move by a few roundings of f32.
 Observation observe(nn::LanguageModel& model, const ObservedBatch& batch,
                     const train::InferencePrecision& precision, double roundoff);
 

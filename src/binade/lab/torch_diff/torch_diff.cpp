@@ -137,6 +137,11 @@ TorchDiff diff_torch(nn::LanguageModel& model, const TorchRecording& recording,
   ForwardComparison forward(input, recorded);
   count_results(diff, seen, forward);
   diff.first = forward.first_difference();
+  if (!diff.first && diff.results == 0)
+    fail("diff", {.argument = "precision",
+                  .expected = "one whose rounding leaves something to compare",
+                  .found = "one that may change every result by half",
+                  .hint = "give --precision fp32"});
   if (diff.first || !backward) return diff;
   if (has_loss(seen, forward)) {
     compare_gradients(diff, input, forward, weights, recording);
