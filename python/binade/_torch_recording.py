@@ -24,8 +24,10 @@ _CHUNK = 1 << 20
 
 
 def _name_of(path):
-    for prefix in _WRAPPERS:
-        path = path.replace(prefix, "") if path.startswith(prefix) else path
+    """A path without the names that wrappers (DataParallel, torch.compile) put before it."""
+    for wrapper in _WRAPPERS:
+        while path.startswith(wrapper):
+            path = path[len(wrapper):]
     return path
 
 

@@ -111,6 +111,23 @@ def test_a_forward_alone_has_no_gradients(tmp_path, model, rows):
     assert not any(name.startswith(("gradient/", "parameter/")) for name in tensors)
 
 
+def test_a_wrapper_does_not_change_names(tmp_path, model, rows):
+    class Wrapper(torch.nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+        def forward(self, tokens):
+            return self.module(tokens)
+
+    model.submodule = torch.nn.Linear(1, 1)
+    plain = recorded(tmp_path, model, rows, backward=False)[1]
+    wrapped = recorded(tmp_path, Wrapper(model), rows, backward=False)[1]
+    assert wrapped["weights"] == plain["weights"] and "submodule.weight" in plain["weights"]
+    assert [one["module"] for one in wrapped["records"][:-1]] == [
+        one["module"] for one in plain["records"][:-1]]
+
+
 def test_bf16_and_no_grad(tmp_path, model, rows):
     with torch.no_grad():
         tensors, facts, logits, _ = recorded(tmp_path, model.to(torch.bfloat16), rows[:1], backward=False)
