@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -104,14 +103,15 @@ void read_elements(const void* data, DType dtype, int64_t stride, int64_t count,
 
 void read_elements(const void* data, DType dtype, int64_t stride, int64_t count, uint16_t* out) {
   switch (dtype) {
-    case DType::bf16:
+    case DType::bf16: {
+      const uint16_t* in = static_cast<const uint16_t*>(data);
       if (stride == 1) {
-        std::memcpy(out, data, count * sizeof(uint16_t));
+        std::copy_n(in, count, out);  // data of no elements may be null
       } else {
-        const uint16_t* in = static_cast<const uint16_t*>(data);
         for (int64_t i = 0; i < count; ++i) out[i] = in[i * stride];
       }
       return;
+    }
     case DType::e4m3:
       return look_up<e4m3>(data, stride, count, out);
     case DType::e5m2:
