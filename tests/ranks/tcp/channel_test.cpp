@@ -131,6 +131,8 @@ TEST_F(Channels, NoticeEarlyDataThatTheNextCollectiveDoesNotExpect) {
 }
 
 TEST_F(Channels, KnowADeathFromAnEnd) {
+  std::vector<std::byte> got(1);
+  right_->receive({1, 1}, got, received_);
   left_.reset();
   right_->read([](const Word&) {});
   EXPECT_EQ(right_->fault(), "its process has ended");
@@ -143,9 +145,26 @@ TEST_F(Channels, KnowADeathFromAnEnd) {
   right_->read([](const Word&) {});
   EXPECT_FALSE(right_->is_open());
   EXPECT_EQ(right_->fault(), "");
-  std::vector<std::byte> got(1);
   right_->receive({1, 1}, got, received_);
   EXPECT_EQ(right_->fault(), "it has ended");
+}
+
+// A collective that has all of its data from a dead rank may still wait for others: the next one
+// names the death.
+TEST_F(Channels, FindADeathInTheFirstCollectiveThatItTookNoPartIn) {
+  const auto data = pattern(2, 9);
+  std::vector<std::byte> got(2);
+  right_->receive({1, 1}, got, received_);
+  right_->begun({1, 1});
+  left_->send({1, 1}, data, sent_);
+  move();
+  left_.reset();
+  right_->read([](const Word&) {});
+  EXPECT_FALSE(right_->is_open());
+  EXPECT_EQ(got, data);
+  EXPECT_EQ(right_->fault(), "");
+  right_->receive({2, 2}, got, received_);
+  EXPECT_EQ(right_->fault(), "its process has ended");
 }
 
 TEST_F(Channels, DoNotLoseDataForOneThatHasEnded) {
@@ -166,6 +185,8 @@ TEST_F(Channels, RefuseWhatIsNoMessage) {
   Channel channel{Socket(ends[1])};
   const std::string text = "GET / HTTP/1.1\r\nHost: localhost:29500\r\n\r\n";
   ASSERT_TRUE(send_all(raw, std::as_bytes(std::span(text)), after(5)));
+  std::vector<std::byte> got(1);
+  channel.receive({1, 1}, got, received_);
   channel.read([](const Word&) {});
   EXPECT_EQ(channel.fault(), "it sent what is no message of Binade");
 }

@@ -53,7 +53,7 @@ void Channel::begun(const Label& newest) {
 }
 
 std::string Channel::fault() const {
-  if (ended_.empty() || (said_bye_ && expected_.empty() && !has_unsent_)) return "";
+  if (ended_.empty() || (expected_.empty() && !has_unsent_)) return "";
   return said_bye_ ? "it has ended" : ended_;
 }
 

@@ -67,8 +67,8 @@ class Channel {
   // Words come to the function, in their order.
   void read(const std::function<void(const Word&)>& hear);
 
-  // Why the connection ended; empty: it has not, or the other rank has said bye and no collective
-  // needs it.
+  // Why the connection ended; empty: it has not, or no collective needs it. So the collective that
+  // is reported is the first that the other rank took no part in.
   std::string fault() const;
   const Unexpected* unexpected() const { return wrong_ ? &*wrong_ : nullptr; }
 
