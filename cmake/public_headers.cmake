@@ -1,9 +1,9 @@
-# binade_public_headers(OUT SOURCE): the public headers, which are binade/c.h, binade/binade.h, binade/generate.h, binade/torch.h
-# and what these include, directly or not. Paths under SOURCE, sorted.
+# binade_public_headers(OUT SOURCE): the public headers, which are binade/c.h, binade/binade.h, binade/generate.h,
+# binade/replay.h, binade/torch.h and what these include, directly or not. Paths under SOURCE, sorted.
 cmake_policy(SET CMP0057 NEW)  # if(... IN_LIST ...), in scripts too
 function(binade_public_headers out source)
   set(found "")
-  set(queue binade/binade.h binade/generate.h binade/torch.h binade/c.h)
+  set(queue binade/binade.h binade/generate.h binade/replay.h binade/torch.h binade/c.h)
   while(queue)
     list(POP_FRONT queue header)
     if(header IN_LIST found)

@@ -1,9 +1,12 @@
-"""Diagnostics: the cause of a non-finite loss or gradient."""
+"""Diagnostics: the cause of a non-finite loss or gradient; any tensor of a step of a recorded run."""
+
+import os
 
 from . import _binade
-from ._binade import Diagnosis, Tensor  # noqa: F401
+from ._binade import Diagnosis, StepView, Tensor  # noqa: F401
 from .amp import _in_f32
 from .nn.module import Module
+from .training import _spelled_in_python, _text
 
 
 def diagnose(loss, parameters=(), scale=1.0):
@@ -34,3 +37,32 @@ def diagnose(loss, parameters=(), scale=1.0):
             return loss()
 
     return _binade._diagnose(run, named, scale)
+
+
+def at(run, step, *, micro=0, tensor=(), shadow=True):
+    """Replays a step of the run in a folder, as `binade at` does, and returns its tensors.
+
+    `tensor` is a pattern of names or a list of these, such as "blocks.0.*", "gradient/*" or
+    "logits"; none: all.
+    `micro` is the micro-batch whose activations and gradients are captured, -1: all. With `shadow`
+    it is computed in f32, too, for comparison. The result has `tensors` and `summaries` by name, and
+    `equal`, which is False if the replay is not what the run recorded.
+
+    >>> view = binade.lab.at("runs/1", 812, tensor="logits")  # doctest: +SKIP
+    >>> view.tensors["logits"].shape  # doctest: +SKIP
+    (8, 64, 256)
+    """
+    patterns = [tensor] if isinstance(tensor, str) else list(tensor)
+    with _spelled_in_python():
+        return _binade._at(os.fspath(run), step, micro, patterns, shadow)
+
+
+def branch(run, step, folder, **settings):
+    """Makes a run in `folder` that continues `run` after a step, with other settings.
+
+    Settings are the options of `binade train`: `lr=1e-4`, `grad_clip=0.5`. Returns the command that
+    continues it.
+    """
+    texts = [f"{key.replace('_', '-')}={_text(value)}" for key, value in settings.items()]
+    with _spelled_in_python():
+        return _binade._branch(os.fspath(run), step, os.fspath(folder), texts)

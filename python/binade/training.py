@@ -43,7 +43,7 @@ def _in_python(error, op):
 
 
 # Options of functions here that are no keys of the configuration.
-_OTHER_OPTIONS = {"adapter", "force", "stride", "top-k", "top-p"}
+_OTHER_OPTIONS = {"adapter", "branch", "force", "micro", "step", "stride", "tensor", "top-k", "top-p"}
 
 
 @contextlib.contextmanager

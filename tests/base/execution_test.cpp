@@ -49,6 +49,18 @@ TEST_F(ExecutionState, EveryThreadStartsWithTheInitialValues) {
   EXPECT_EQ(seen(), (Seen{1, long_path, 2, &target}));
 }
 
+TEST_F(ExecutionState, TheInitialOneIsThatOfAThreadThatBegins) {
+  const Seen outside{1, long_path, 2, &target};
+  set(outside);
+  {
+    const State initial = State::initial();
+    const Scope scope(initial);
+    EXPECT_EQ(seen(), (Seen{7, "", 0, &target}));  // what belongs to the thread stays
+    set({8, "inside", 9, &target});
+  }
+  EXPECT_EQ(seen(), outside);
+}
+
 TEST_F(ExecutionState, AScopeInstallsWhatBelongsToWorkAndTakesItBack) {
   set({1, long_path, 2, &target});
   const auto captured = capture();

@@ -28,6 +28,7 @@
 #include "binade/ranks/agreement.h"
 #include "binade/ranks/host_facts.h"
 #include "binade/ranks/sharded.h"
+#include "rank_program/exchange_audit.h"
 
 namespace binade::ranks {
 namespace {
@@ -331,6 +332,7 @@ int main(int argc, char** argv) {
     if (scenario == "infinite") infinite(ranks, argv[2]);
     if (scenario == "agreement") agreement(ranks, std::atoi(argv[2]));
     if (scenario == "fault") fault(ranks, argv[2]);
+    if (scenario == "audit") audit_exchanges(ranks, std::atof(argv[2]), std::atoi(argv[3]) != 0);
   } catch (const FailedElsewhere&) {
     for (;;) ranks->await_end(60);  // rank 0 ends all: mpirun would not let it if this one ended
   } catch (const std::exception& error) {

@@ -14,8 +14,8 @@ using ::testing::IsEmpty;
 // Every header that these include, directly or not, with one that includes it.
 std::map<std::string, std::string> public_headers() {
   std::map<std::string, std::string> found;
-  std::vector<std::string> queue{"binade/binade.h", "binade/generate.h", "binade/torch.h",
-                                 "binade/c.h"};
+  std::vector<std::string> queue{"binade/binade.h", "binade/generate.h", "binade/replay.h",
+                                 "binade/torch.h", "binade/c.h"};
   while (!queue.empty()) {
     const std::string header = queue.back();
     queue.pop_back();

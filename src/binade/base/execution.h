@@ -114,6 +114,9 @@ class State {
   State& operator=(const State&) = delete;
   ~State();
 
+  // That of a thread that begins.
+  static State initial() { return State(nullptr); }
+
  private:
   friend class Scope;
   explicit State(const detail::Block& from);

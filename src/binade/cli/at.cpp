@@ -8,6 +8,7 @@
 #include "binade/cli/values.h"
 #include "binade/io/file.h"
 #include "binade/lab/replay/branch.h"
+#include "binade/lab/replay/recorded_run.h"
 #include "binade/lab/replay/step_view.h"
 
 namespace binade::cli {

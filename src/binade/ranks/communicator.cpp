@@ -15,6 +15,7 @@
 #include "binade/base/error.h"
 #include "binade/ranks/mpi.h"
 #include "binade/ranks/nccl.h"
+#include "binade/ranks/resent_pieces.h"
 #include "binade/ranks/tcp/tcp.h"
 
 namespace binade::ranks {
@@ -109,7 +110,35 @@ Communicator::Pending Communicator::all_to_all(const std::string& name, Bytes se
   check_size(name, std::ssize(send), total(send_counts));
   check_size(name, std::ssize(receive), total(receive_counts));
   note(name, std::ssize(send), std::ssize(send) - send_counts[static_cast<size_t>(rank_)]);
-  return start_all_to_all(send, send_counts, receive, receive_counts);
+  Pending first = start_all_to_all(send, send_counts, receive, receive_counts);
+  if (!is_audited()) return first;
+  std::vector<Bytes> to;
+  std::vector<MutableBytes> from;
+  for (size_t rank = 0; rank < send_counts.size(); ++rank) {
+    to.push_back(send.first(static_cast<size_t>(send_counts[rank])));
+    from.push_back(receive.first(static_cast<size_t>(receive_counts[rank])));
+    send = send.subspan(to.back().size());
+    receive = receive.subspan(from.back().size());
+  }
+  return audited(name, std::move(first), to, from);
+}
+
+bool Communicator::is_audited() const { return size_ > 1 && backend::ExchangeAudit::is_on(); }
+
+// The pieces travel beside the exchange itself.
+Communicator::Pending Communicator::audited(const std::string& name, Pending first,
+                                            const std::vector<Bytes>& to,
+                                            const std::vector<MutableBytes>& from) {
+  const auto again = std::make_shared<ResentPieces>(last_.number, name, rank_, to, from);
+  note("audit of " + name, std::ssize(again->outgoing()), std::ssize(again->outgoing()));
+  auto both = std::make_shared<std::pair<Pending, Pending>>(
+      std::move(first), start_all_to_all(again->outgoing(), again->send_counts(), again->incoming(),
+                                         again->receive_counts()));
+  return Pending([again, both] {
+    both->first.wait();
+    both->second.wait();
+    again->compare();
+  });
 }
 
 Communicator::Pending Communicator::reduce_scatter(const std::string& name, Bytes send,
@@ -133,7 +162,14 @@ Communicator::Pending Communicator::all_gather_async(const std::string& name, By
   check_size(name, std::ssize(send), counts[static_cast<size_t>(rank_)]);
   check_size(name, std::ssize(receive), total(counts));
   note(name, std::ssize(send), std::ssize(send) * (size_ - 1));
-  return start_all_gather(send, receive, counts);
+  Pending first = start_all_gather(send, receive, counts);
+  if (!is_audited()) return first;
+  std::vector<MutableBytes> from;
+  for (const int64_t count : counts) {
+    from.push_back(receive.first(static_cast<size_t>(count)));
+    receive = receive.subspan(from.back().size());
+  }
+  return audited(name, std::move(first), std::vector<Bytes>(from.size(), send), from);
 }
 
 void Communicator::gather(const std::string& name, Bytes send, MutableBytes receive,

@@ -32,7 +32,8 @@ struct Traffic {
 // accessors is collective: all ranks call it, in the same order. Counts are in bytes, one for each
 // rank. One thread of a process calls it. Memory is the host's; a communicator of a GPU
 // (on_device()) takes that GPU's, and its collectives run in the order of the GPU's work, while the
-// host never waits.
+// host never waits. While a step is audited, random pieces of what all_to_all() and all_gather()
+// bring are sent again and compared.
 class Communicator {
  public:
   // A collective that runs while the caller computes. wait() must come before the buffers are used
@@ -143,6 +144,10 @@ class Communicator {
                                                  Device device);
 
   void note(const std::string& name, int64_t bytes, int64_t sent);
+  // Whether pieces of an exchange that begins now are sent again (backend/audit/exchange.h).
+  bool is_audited() const;
+  Pending audited(const std::string& name, Pending first, const std::vector<Bytes>& to,
+                  const std::vector<MutableBytes>& from);
 
   int rank_, size_;
   Communicator* counter_ = this;

@@ -16,6 +16,8 @@
 #include "binade/base/error.h"
 #include "binade/formats/weights/base_format.h"
 #include "binade/io/safetensors.h"
+#include "binade/lab/replay/recorded_run.h"
+#include "binade/lab/replay/replayer.h"
 #include "binade/ops/create/create.h"
 #include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"

@@ -1,12 +1,16 @@
 #include "binade/train/audit/step_audit.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
@@ -183,6 +187,98 @@ TEST(StepAudit, GoesOnIfToldTo) {
   const RunResult result = run(config, Progress::Mode::quiet);
   EXPECT_EQ(result.steps, 6);
   EXPECT_EQ(lines_of(folder / "run/audit.jsonl").size(), 1u);
+}
+
+// Sides that are multiples of a tile's, so that each element is in one piece.
+Config tiled(const char* precision, double share, int64_t seed) {
+  Config config = audited(precision, share);
+  config.model.width = 64;
+  config.model.hidden = 256;
+  config.model.context = 64;
+  config.train.accumulate = 1;
+  config.train.seed = seed;
+  config.run.audit_continue = true;
+  return config;
+}
+
+// One bit flipped in a random element of the results of a random audited kernel of the second step.
+// Which kernel it was; whether it was found, and nothing else.
+struct Flip {
+  std::string kernel;
+  int64_t findings = 0;
+};
+Flip try_flip(const Config& config, int64_t ops) {
+  const auto draw = random::block(31, 7, static_cast<uint64_t>(config.train.seed));
+  const int64_t op = draw[0] % ops;
+  Flip flip;
+  Trainer trainer(config);
+  trainer.audit()->on_finding([&](const AuditFinding& one) {
+    EXPECT_EQ(one.mismatch.op, op);
+    EXPECT_EQ(one.mismatch.different, 1);
+    ++flip.findings;
+  });
+  int64_t elements = 0;  // of the kernel's results: an update has many
+  trainer.audit()->inject([&](const backend::AuditedResult& result) {
+    if (result.op == op) elements += result.view.numel();
+  });
+  trainer.step(small_tokens());
+  int64_t left = draw[1] % elements;
+  trainer.audit()->inject([&](const backend::AuditedResult& result) {
+    if (result.op != op) return;
+    const int64_t element = std::exchange(left, left - result.view.numel());
+    if (element < 0 || element >= result.view.numel()) return;
+    const auto size = static_cast<int64_t>(size_of(result.view.dtype));
+    const int64_t bit = draw[2] % (8 * size);
+    result.view.as<uint8_t>()[element * size + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    flip.kernel = result.kernel;
+  });
+  trainer.step(small_tokens());
+  EXPECT_NE(flip.kernel, "");
+  return flip;
+}
+
+TEST(StepAuditSlow, FindsAsManyOfAThousandFlipsAsItsShareSays) {
+  struct Tally {
+    int flips = 0, found = 0;
+  };
+  int64_t seed = 0;
+  for (const double share : {0.005, 0.02, 0.1, 0.5, 1.0}) {
+    std::map<std::string, Tally> kernels;
+    Tally all;
+    int64_t ops = 0;
+    for (int i = 0; i < 200; ++i) {
+      const Config config = tiled(i % 2 == 0 ? "bf16" : "fp32", share, ++seed);
+      if (ops == 0) {
+        Trainer trainer(config);
+        trainer.step(small_tokens());
+        ops = trainer.audit()->counts().kernels;
+      }
+      const Flip flip = try_flip(config, ops);
+      EXPECT_LE(flip.findings, 1);
+      for (Tally* const tally : {&all, &kernels[flip.kernel]}) {
+        ++tally->flips;
+        tally->found += flip.findings > 0 ? 1 : 0;
+      }
+    }
+    fmt::print("share {}: {} of {} flips found, {:.1f} expected;", share, all.found, all.flips,
+               share * all.flips);
+    for (const auto& [kernel, tally] : kernels)
+      fmt::print(" {} {}/{}", kernel, tally.found, tally.flips);
+    fmt::print("\n");
+    EXPECT_NEAR(all.found, share * all.flips,
+                4 * std::sqrt(share * (1 - share) * all.flips) + (share < 0.01 ? 1 : 0));
+  }
+}
+
+TEST(StepAuditSlow, RaisesNoFalseAlarmInFiftyThousandSteps) {
+  for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"}) {
+    Config config = audited(precision, 0.05);
+    config.train.steps = 10'000;
+    const Outcome outcome = train_steps(config, 10'000);
+    EXPECT_EQ(outcome.findings, 0) << precision;
+    fmt::print("{}: {} pieces of work of 10,000 steps audited\n", precision,
+               outcome.counts.audited);
+  }
 }
 
 TEST(StepAudit, RefusesAFaultThatItCannotRead) {

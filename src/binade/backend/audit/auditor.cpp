@@ -15,15 +15,16 @@ namespace {
 
 AuditSession* active_audit = nullptr;
 
-// The random numbers of one kernel.
+constexpr uint64_t of_exchanges = uint64_t{1} << 23;  // the other numbers are those of kernels
+
+// The random numbers of one kernel of a step on one rank, or of one exchange of a pair of ranks.
 class Draws {
  public:
-  Draws(const AuditSession& session, int64_t op)
+  Draws(const AuditSession& session, uint64_t number, int64_t owner)
       : seed_(session.options.seed),
-        stream_(random::stream_id(
-            random::Domain::audit,
-            static_cast<uint64_t>(session.step) << 24 | (static_cast<uint64_t>(op) & 0xffffff))),
-        index_(static_cast<uint64_t>(session.options.rank) << 40) {}
+        stream_(random::stream_id(random::Domain::audit,
+                                  static_cast<uint64_t>(session.step) << 24 | number)),
+        index_(static_cast<uint64_t>(owner) << 40) {}
 
   uint32_t next() { return random::bits(seed_, stream_, index_++); }
 
@@ -110,6 +111,8 @@ const Backend* audited(Device device) {
 
 namespace audit {
 
+bool has_session() { return active_audit != nullptr; }
+
 bool is_on() {
   return active_audit->is_running && std::this_thread::get_id() == active_audit->thread;
 }
@@ -180,7 +183,7 @@ TensorView flat_slice(const TensorView& view, int64_t begin, int64_t count) {
 
 AuditedKernel::AuditedKernel(const char* kernel, int64_t pieces)
     : kernel_(kernel), op_(active_audit->next_op++) {
-  Draws draws(*active_audit, op_);
+  Draws draws(*active_audit, static_cast<uint64_t>(op_) % of_exchanges, active_audit->options.rank);
   chosen_ = choose(draws, pieces, active_audit->options.share);
   core_choice_ = draws.next();
   AuditCounts& counts = active_audit->counts;
@@ -198,11 +201,17 @@ void AuditedKernel::again(const std::function<void()>& work) {
   core_ = active_audit->other.run(core_choice_++, work);
 }
 
-void AuditedKernel::compare(const Compared& piece) const {
+std::vector<int64_t> choose_of_exchange(int64_t number, int64_t pair, int64_t pieces) {
+  Draws draws(*active_audit, of_exchanges | static_cast<uint64_t>(number) % of_exchanges, pair);
+  return choose(draws, pieces, active_audit->options.share);
+}
+
+void compare(const Source& source, const Compared& piece) {
   if (!piece.found.present) return;
   const Rows found = rows_of(piece.found), expected = rows_of(piece.expected);
   const size_t size = size_of(piece.found.dtype);
-  AuditMismatch mismatch{.kernel = kernel_, .tensor = piece.tensor, .op = op_, .core = core_};
+  AuditMismatch mismatch{
+      .kernel = source.kernel, .tensor = piece.tensor, .op = source.op, .core = source.core};
   for (int64_t i = 0; i < found.count; ++i) {
     for (int64_t j = 0; j < found.width; ++j) {
       const std::byte* const x = element(piece.found, found, i, j);

@@ -17,12 +17,12 @@ struct AuditSession;
 
 // A piece of a result that differs from its second computation.
 struct AuditMismatch {
-  std::string kernel;     // "matmul", "norm", "norm gradient", "update"
-  std::string tensor;     // of its results: "y", "dx", "first"
+  std::string kernel;     // "matmul", "norm", "norm gradient", "update", "exchange"
+  std::string tensor;     // of its results: "y", "dx", "first"; "fold of bucket 3 from rank 1"
   int64_t op = 0;         // number of the audited kernel in its step, from 0
   int64_t index = 0;      // of the first different element, in row-major order of the result
   int64_t different = 0;  // elements of the piece
-  double found = 0;       // by the kernel; of 8-bit moments and rests, their codes
+  double found = 0;       // by the kernel; of 8-bit moments, rests and exchanges, their codes
   double expected = 0;    // by the second computation
   uint64_t found_bits = 0, expected_bits = 0;
   int core = -1;  // that computed it again; -1: unknown
@@ -56,10 +56,10 @@ struct AuditCounts {
 // for a device whose data the host reads.
 //
 // Pieces are tiles of up to 64 x 64 elements of a matmul's result, 16 rows of a norm's result or of
-// its input's gradient, and 2048 elements of an update. The choice is a function of seed, rank,
-// step and number of the kernel. Not audited: sums over rows in the gradients of norms, matmuls
-// whose operands have scales finer than a tensor, updates with stochastic rounding, and other
-// kernels.
+// its input's gradient, 2048 elements of an update, and 8 KiB of what a rank gets from another
+// (exchange.h). The choice is a function of seed, rank, step and number of the kernel. Not audited:
+// sums over rows in the gradients of norms, matmuls whose operands have scales finer than a tensor,
+// updates with stochastic rounding, and other kernels.
 class [[nodiscard]] Auditor {
  public:
   Auditor(Device device, AuditOptions options);

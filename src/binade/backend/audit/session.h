@@ -29,6 +29,8 @@ AuditSession& audit_session();
 
 namespace audit {
 
+// Whether there is a session.
+bool has_session();
 // Whether this call is audited: within a step, on its thread.
 bool is_on();
 
@@ -61,6 +63,18 @@ struct Compared {
   int64_t row_stride;  // of the result, in its row-major order
 };
 
+// What computed it.
+struct Source {
+  const char* kernel;
+  int64_t op;
+  int core;  // that computed it again; -1: unknown
+};
+// Reports a part that differs.
+void compare(const Source& source, const Compared& piece);
+
+// Of the pieces that one rank sends to another in an exchange, those that are sent again.
+std::vector<int64_t> choose_of_exchange(int64_t number, int64_t pair, int64_t pieces);
+
 // One kernel that is audited, and the pieces of its result that are.
 class AuditedKernel {
  public:
@@ -73,7 +87,7 @@ class AuditedKernel {
   // Runs a second computation on another core.
   void again(const std::function<void()>& work);
   // Reports a piece that differs.
-  void compare(const Compared& piece) const;
+  void compare(const Compared& piece) const { audit::compare({kernel_, op_, core_}, piece); }
 
  private:
   const char* kernel_;

@@ -5,6 +5,7 @@
 
 #include "binade/base/error.h"
 #include "binade/io/file.h"
+#include "binade/lab/replay/recorded_run.h"
 #include "binade/lab/replay/replayer.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/companions.h"

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "binade/lab/replay/recorded_run.h"
-
 namespace binade::lab {
+
+struct RecordedRun;
 
 struct BranchOptions {
   int64_t step = 0;                        // after which the new run begins

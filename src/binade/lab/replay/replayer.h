@@ -5,16 +5,10 @@
 #include <string>
 
 #include "binade/lab/replay/recorded_run.h"
+#include "binade/lab/replay/replay_difference.h"
 #include "binade/train/trainer.h"
 
 namespace binade::lab {
-
-// A state of a replay that is not the one recorded.
-struct ReplayDifference {
-  int64_t step = 0;
-  std::string parts;   // "weights, moments"
-  std::string record;  // where the expected hash is: "metrics.jsonl", "checkpoints/step-300"
-};
 
 // The trainer of a recorded run, at any of its steps. All hashes that the log and checkpoints have
 // are compared on the way.

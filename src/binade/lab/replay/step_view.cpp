@@ -11,6 +11,7 @@
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 #include "binade/lab/replay/capture.h"
+#include "binade/lab/replay/replayer.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/train/config/component_options.h"
@@ -144,13 +145,19 @@ class Viewer {
     replayer_.go_to(options_.step - 1);
     view_.origin = replayer_.origin();
     const Replayer::State before = replayer_.save();
-    view_.result = replayer_.step();
-    view_.hash = replayer_.trainer().hash();
+    const train::StepResult result = replayer_.step();
+    view_.loss = result.loss;
+    view_.gradient_norm = result.gradient_norm;
+    view_.applied = result.applied;
+    view_.reason = result.reason;
+    const train::StateHash hash = replayer_.trainer().hash();
+    for (const auto& [part, member] : train::state_parts)
+      view_.hash.emplace_back(part, hash.*member);
     replayer_.restore(before);
     if (options_.shadow && options_.micro >= 0) run_shadow(loss_scale(before.trainer));
     if (wants("logits") && options_.micro >= 0) add_logits(before);
     observe();
-    view_.observed_difference = train::differing_parts(replayer_.trainer().hash(), view_.hash);
+    view_.observed_difference = train::differing_parts(replayer_.trainer().hash(), hash);
     view_.difference = replayer_.difference();
     view_.compared = replayer_.compared();
     check_patterns();

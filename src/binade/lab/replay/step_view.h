@@ -1,13 +1,18 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "binade/lab/replay/replayer.h"
+#include "binade/lab/replay/replay_difference.h"
 #include "binade/lab/replay/tensor_summary.h"
 
 // Any tensor of any step of a run: the step is replayed and observed.
 namespace binade::lab {
+
+struct RecordedRun;
 
 struct ViewOptions {
   int64_t step = 1;   // counted from 1, as in the log
@@ -33,8 +38,11 @@ struct StepView {
   int64_t step = 0, micro = 0;
   int64_t origin = 0;    // step of the checkpoint that the replay began with; 0: the start
   int64_t compared = 0;  // recorded hashes that the replay has met, all equal
-  train::StepResult result;
-  train::StateHash hash;  // after the step
+  double loss = 0, gradient_norm = 0;  // of the step; before clipping
+  bool applied = true;                 // else it was skipped,
+  std::string reason;                  // and why
+  // Of the state after the step, by its parts: weights, moments, scales, data.
+  std::vector<std::pair<std::string, uint64_t>> hash;
   // Whether the observed step changed the state as the unobserved one did; the parts that differ.
   std::string observed_difference;
   std::optional<ReplayDifference> difference;  // from the record
@@ -53,6 +61,6 @@ std::string view_text(const StepView& view, bool histogram);
 std::string view_json(const StepView& view);
 std::string view_html(const StepView& view, const std::string& title);
 // Writes the values, under their names.
-void save_view(const StepView& view, const io::Path& file);
+void save_view(const StepView& view, const std::string& file);
 
 }  // namespace binade::lab

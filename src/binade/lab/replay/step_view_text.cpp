@@ -107,8 +107,8 @@ std::string view_origin(const StepView& view) {
   return fmt::format("step {}{}, replayed from {}; loss {:.6g}, gradient norm {:.4g}{}", view.step,
                      view.micro < 0 ? "" : fmt::format(", micro-batch {}", view.micro),
                      view.origin == 0 ? "the start" : fmt::format("step {}", view.origin),
-                     view.result.loss, view.result.gradient_norm,
-                     view.result.applied ? "" : "; skipped: " + view.result.reason);
+                     view.loss, view.gradient_norm,
+                     view.applied ? "" : "; skipped: " + view.reason);
 }
 
 std::string marks_text(const StepView& view) {
@@ -179,10 +179,9 @@ std::string view_json(const StepView& view) {
   out.begin_object().key("step").value(view.step).key("micro").value(view.micro);
   out.key("replayed_from").value(view.origin).key("hashes_compared").value(view.compared);
   out.key("equal").value(view.equal()).key("verdict").value(view_verdict(view));
-  put(out, "loss", view.result.loss), put(out, "gradient_norm", view.result.gradient_norm);
-  out.key("applied").value(view.result.applied).key("hash").begin_object();
-  for (const auto& [part, hash] : train::state_parts)
-    out.key(part).value(fmt::format("{:016x}", view.hash.*hash));
+  put(out, "loss", view.loss), put(out, "gradient_norm", view.gradient_norm);
+  out.key("applied").value(view.applied).key("hash").begin_object();
+  for (const auto& [part, hash] : view.hash) out.key(part).value(fmt::format("{:016x}", hash));
   out.end_object().key("notes").begin_array();
   for (const std::string& note : view.notes) out.value(note);
   out.end_array().key("tensors").begin_array();
@@ -227,7 +226,7 @@ std::string view_html(const StepView& view, const std::string& title) {
   return train::page(title, body);
 }
 
-void save_view(const StepView& view, const io::Path& file) {
+void save_view(const StepView& view, const std::string& file) {
   StateDict tensors;
   for (const ViewedTensor& tensor : view.tensors) tensors[tensor.name] = tensor.value;
   io::save_safetensors(

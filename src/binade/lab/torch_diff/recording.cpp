@@ -15,6 +15,7 @@ namespace {
 constexpr const char* reader = "diff";
 constexpr const char* how_to_record = "record it again with binade.torch.record";
 constexpr int64_t max_results = 1'000'000;
+constexpr int64_t max_elements = int64_t{1} << 40;  // of a weight
 
 [[noreturn]] void refuse(const std::string& file, std::string expected, std::string found) {
   fail(reader, {.argument = file,
@@ -59,6 +60,18 @@ uint64_t parsed_checksum(const json::Value& value) {
   if (text.size() != 16 || error != std::errc() || end != text.data() + text.size())
     value.refuse("16 hexadecimal digits", value.describe());
   return number;
+}
+
+Shape parsed_shape(const json::Value& value) {
+  if (std::ssize(value.array()) > max_rank)
+    value.refuse(fmt::format("at most {} dimensions", max_rank), "more");
+  std::vector<int64_t> sizes;
+  int64_t most = max_elements;  // of the sizes to come
+  for (const json::Value& size : value.array()) {
+    sizes.push_back(size.integer(0, most));
+    most /= std::max<int64_t>(sizes.back(), 1);
+  }
+  return Shape(sizes);
 }
 
 }  // namespace
@@ -133,12 +146,7 @@ void TorchRecording::read_results(const json::Value& results) {
 void TorchRecording::read_weights(const json::Value& weights) {
   for (const auto& [name, facts] : weights.object()) {
     RecordedWeight weight;
-    std::vector<int64_t> sizes;
-    for (const json::Value& size : facts.at("shape").array())
-      sizes.push_back(size.integer(0, int64_t{1} << 40));
-    if (std::ssize(sizes) > max_rank)
-      facts.at("shape").refuse(fmt::format("at most {} dimensions", max_rank), "more");
-    weight.shape = Shape(sizes);
+    weight.shape = parsed_shape(facts.at("shape"));
     weight.checksum = parsed_checksum(facts.at("checksum"));
     weight.has_no_gradient = flag(facts, "no_gradient");
     weight.sample = "weight/" + name;

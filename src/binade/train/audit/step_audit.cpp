@@ -42,12 +42,23 @@ std::optional<Fault> given_fault() {
   return Fault{numbers[0], numbers[1], numbers[2], numbers[3]};
 }
 
-void flip(const backend::AuditedResult& result, const Fault& fault) {
-  if (result.op != fault.kernel || fault.element >= result.view.numel()) return;
-  if (!result.view.is_dense()) return;
+// Flips the bit, once; the element is counted over the results of the kernel.
+void flip(const backend::AuditedResult& result, std::optional<Fault>& fault) {
+  if (!fault || result.op != fault->kernel || !result.view.is_dense()) return;
+  if (fault->element >= result.view.numel()) {
+    fault->element -= result.view.numel();
+    return;
+  }
   const auto size = static_cast<int64_t>(size_of(result.view.dtype));
-  const int64_t bit = fault.bit % (8 * size);
-  result.view.as<uint8_t>()[fault.element * size + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  const int64_t bit = fault->bit % (8 * size);
+  result.view.as<uint8_t>()[fault->element * size + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  fault.reset();
+}
+
+// Whose forward or backward runs.
+std::string current_module() {
+  const std::string& path = autograd::module_path();
+  return path.empty() ? std::string(autograd::running_module()) : path;
 }
 
 std::string bits_text(uint64_t bits) { return fmt::format("{:x}", bits); }
@@ -56,16 +67,17 @@ std::string bits_text(uint64_t bits) { return fmt::format("{:x}", bits); }
 
 std::string to_text(const AuditFinding& finding) {
   const backend::AuditMismatch& one = finding.mismatch;
+  const bool travelled = one.kernel == "exchange";
   return fmt::format(
-      "step {}{}, rank {}, {}: {}{} (kernel {} of the step): element {} of {} is {:g} (bits {}), "
-      "but {:g} "
-      "(bits {}) when it is computed again{}; {} element{} of the piece differ{}",
+      "step {}{}, rank {}, {}: {}{} (kernel {} of the step): {} {} of {} is {:g} (bits {}), "
+      "but {:g} (bits {}) when it is {} again{}; {} {}{} of the piece differ{}",
       finding.step, finding.micro < 0 ? "" : fmt::format(", micro-batch {}", finding.micro),
       finding.rank, finding.device, one.kernel,
-      finding.module.empty() ? "" : " in " + finding.module, one.op, one.index, one.tensor,
-      one.found, bits_text(one.found_bits), one.expected, bits_text(one.expected_bits),
+      finding.module.empty() ? "" : " in " + finding.module, one.op, travelled ? "byte" : "element",
+      one.index, one.tensor, one.found, bits_text(one.found_bits), one.expected,
+      bits_text(one.expected_bits), travelled ? "sent" : "computed",
       one.core < 0 ? "" : fmt::format(" on core {}", one.core), one.different,
-      one.different == 1 ? "" : "s", one.different == 1 ? "s" : "");
+      travelled ? "byte" : "element", one.different == 1 ? "" : "s", one.different == 1 ? "s" : "");
 }
 
 std::string to_json(const AuditFinding& finding) {
@@ -95,9 +107,9 @@ StepAudit::StepAudit(const Config& config, Device device, int rank)
                             [this](const auto& result) {
                               if (inject_) inject_(result);
                             }}) {
-  if (const auto fault = given_fault())
-    inject_ = [this, fault = *fault](const backend::AuditedResult& result) {
-      if (step_ == fault.step) flip(result, fault);
+  if (const auto given = given_fault())
+    inject_ = [this, step = given->step, fault = given](const auto& result) mutable {
+      if (step_ == step) flip(result, fault);
     };
 }
 
@@ -110,14 +122,13 @@ StepAudit::Scope::~Scope() { audit_.auditor_.end_step(); }
 
 void StepAudit::note(const backend::AuditMismatch& mismatch) {
   ++findings_;
-  const bool in_micro_batch = mismatch.kernel != "update";
-  const std::string& path = autograd::module_path();
+  const bool in_micro_batch = mismatch.kernel != "update" && mismatch.kernel != "exchange";
   const AuditFinding finding{
       .step = step_,
       .micro = in_micro_batch ? random::context().next_stream / streams_of_micro : -1,
       .rank = rank_,
       .device = to_string(device_),
-      .module = path.empty() ? std::string(autograd::running_module()) : path,
+      .module = in_micro_batch ? current_module() : "",
       .mismatch = mismatch};
   if (receive_) {
     receive_(finding);

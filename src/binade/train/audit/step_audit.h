@@ -30,7 +30,7 @@ class AuditError : public Error {
 
 // Audits the steps of a run by config.run.audit, the share of their work that is computed twice.
 // BINADE_INJECT_FAULT=STEP:KERNEL:ELEMENT:BIT changes one bit of a result, to try an audit out:
-// the element of the result of that audited kernel of the step.
+// the element, counted over the results of that audited kernel of the step.
 class StepAudit {
  public:
   StepAudit(const Config& config, Device device, int rank);
