@@ -46,7 +46,8 @@ def at(run, step, *, micro=0, tensor=(), shadow=True):
     "logits"; none: all.
     `micro` is the micro-batch whose activations and gradients are captured, -1: all. With `shadow`
     it is computed in f32, too, for comparison. The result has `tensors` and `summaries` by name, and
-    `equal`, which is False if the replay is not what the run recorded.
+    `equal`, which is False if the replay is not what the run recorded. Other threads must not compute
+    meanwhile.
 
     >>> view = binade.lab.at("runs/1", 812, tensor="logits")  # doctest: +SKIP
     >>> view.tensors["logits"].shape  # doctest: +SKIP

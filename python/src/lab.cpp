@@ -1,3 +1,5 @@
+#include <nanobind/stl/filesystem.h>
+
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/plan.h"
 #include "binade/lab/replay/at.h"
@@ -118,7 +120,12 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("hash", &hash_of, "Of the state after the step, by its parts.")
       .def_prop_ro("tensors", &values_of, "The values by name.")
       .def_prop_ro("summaries", &summaries_of, "Statistics by name, as dicts.")
-      .def("save", &lab::save_view, "file"_a, "Writes the values as safetensors.")
+      .def(
+          "save",
+          [](const StepView& self, const std::filesystem::path& file) {
+            lab::save_view(self, file.string());
+          },
+          "file"_a, "Writes the values as safetensors.")
       .def("__str__", [](const StepView& self) { return lab::view_text(self, false); });
   m.def(
       "_at",

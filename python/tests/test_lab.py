@@ -69,7 +69,7 @@ def test_any_tensor_of_a_step(run):
 
 def test_a_view_is_saved(run, tmp_path):
     view = bn.lab.at(run, 2, tensor="logits", shadow=False)
-    view.save(str(tmp_path / "logits.safetensors"))
+    view.save(tmp_path / "logits.safetensors")
     assert (tmp_path / "logits.safetensors").stat().st_size > 2 * 8 * 256 * 2
 
 
