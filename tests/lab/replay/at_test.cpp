@@ -13,7 +13,7 @@
 #include "binade/lab/replay/recorded_run.h"
 #include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
-#include "train/small_run.h"
+#include "lab/replay/recorded_config.h"
 
 namespace binade::lab {
 namespace {
@@ -21,13 +21,8 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string train_run(const testing::TemporaryFolder& folder) {
-  train::Config config = train::small_config("bf16");
+  train::Config config = recorded_config(folder, "bf16");
   config.train.dropout = 0.1;
-  config.run.checkpoint_every = 3;
-  config.run.hash_every = 2;
-  config.run.sample = 0;
-  config.data.source = folder.put("text.txt", train::small_text()).string();
-  config.run.out = (folder / "run").string();
   train::run(config, train::Progress::Mode::quiet);
   return config.run.out;
 }

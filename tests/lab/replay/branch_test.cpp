@@ -8,24 +8,13 @@
 #include "binade/train/run/loop.h"
 #include "binade/train/run/resume_settings.h"
 #include "io/temporary_folder.h"
-#include "train/small_run.h"
+#include "lab/replay/recorded_config.h"
 
 namespace binade::lab {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-train::Config branched_config(const testing::TemporaryFolder& folder) {
-  train::Config config = train::small_config("fp16");
-  config.train.steps = 6;
-  config.run.checkpoint_every = 3;
-  config.run.hash_every = 2;
-  config.run.sample = 0;
-  config.data.source = folder.put("text.txt", train::small_text()).string();
-  config.run.out = (folder / "run").string();
-  return config;
-}
 
 train::RunResult resumed(const fs::path& folder, const std::vector<std::string>& allowed) {
   train::Config config = train::saved_settings(folder, {{"out", folder.string()}}).config;
@@ -37,7 +26,7 @@ train::RunResult resumed(const fs::path& folder, const std::vector<std::string>&
 // With the same settings it has the steps, and the hashes, of the run that it came from.
 TEST(Branch, ContinuesTheRun) {
   const testing::TemporaryFolder folder;
-  const train::Config config = branched_config(folder);
+  const train::Config config = recorded_config(folder, "fp16");
   train::run(config, train::Progress::Mode::quiet);
   const RecordedRun run = open_run(config.run.out, "at");
   const fs::path branch = folder / "branch";
@@ -49,7 +38,7 @@ TEST(Branch, ContinuesTheRun) {
 
 TEST(Branch, HasItsOwnSettingsFromThereOn) {
   const testing::TemporaryFolder folder;
-  const train::Config config = branched_config(folder);
+  const train::Config config = recorded_config(folder, "fp16");
   train::run(config, train::Progress::Mode::quiet);
   const RecordedRun run = open_run(config.run.out, "at");
   const fs::path folder_of_branch = folder / "branch";
@@ -66,7 +55,7 @@ TEST(Branch, HasItsOwnSettingsFromThereOn) {
 
 TEST(Branch, RefusesWhatCannotContinue) {
   const testing::TemporaryFolder folder;
-  const train::Config config = branched_config(folder);
+  const train::Config config = recorded_config(folder, "fp16");
   train::run(config, train::Progress::Mode::quiet);
   const RecordedRun run = open_run(config.run.out, "at");
   const auto refusal = [&](const BranchOptions& options) {
@@ -91,7 +80,7 @@ TEST(Branch, RefusesWhatCannotContinue) {
 // Its first steps, and a branch from these, have the settings of then.
 TEST(Branch, KeepsTheSettingsOfEarlierSteps) {
   const testing::TemporaryFolder folder;
-  const train::Config config = branched_config(folder);
+  const train::Config config = recorded_config(folder, "fp16");
   train::run(config, train::Progress::Mode::quiet);
   const std::string first = (folder / "first").string(), second = (folder / "second").string();
   branch_run(open_run(config.run.out, "at"),

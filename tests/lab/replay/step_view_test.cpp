@@ -21,7 +21,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/train/run/loop.h"
 #include "io/temporary_folder.h"
-#include "train/small_run.h"
+#include "lab/replay/recorded_config.h"
 
 namespace binade::lab {
 namespace {
@@ -33,16 +33,11 @@ constexpr int64_t steps = 8, micros = 2;
 
 train::Config viewed_config(const testing::TemporaryFolder& folder, const std::string& precision,
                             const std::string& recipe = "") {
-  train::Config config = train::small_config(recipe.empty() ? precision : "fp8");
+  train::Config config = recorded_config(folder, recipe.empty() ? precision : "fp8");
   if (!recipe.empty()) config.precision.recipe = amp::parse_recipe(recipe);
   config.train.steps = steps;
   config.train.accumulate = micros;
   config.train.dropout = 0.1;
-  config.run.checkpoint_every = 3;
-  config.run.hash_every = 2;
-  config.run.sample = 0;
-  config.data.source = folder.put("text.txt", train::small_text()).string();
-  config.run.out = (folder / "run").string();
   return config;
 }
 
