@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "binade/autograd/engine.h"
 #include "binade/autograd/module_path.h"
@@ -61,23 +62,25 @@ std::string current_module() {
   return path.empty() ? std::string(autograd::running_module()) : path;
 }
 
+bool is_exchange(const backend::AuditMismatch& mismatch) { return mismatch.kernel == "exchange"; }
+
 std::string bits_text(uint64_t bits) { return fmt::format("{:x}", bits); }
 
 }  // namespace
 
 std::string to_text(const AuditFinding& finding) {
   const backend::AuditMismatch& one = finding.mismatch;
-  const bool travelled = one.kernel == "exchange";
+  const auto [unit, repeated] =
+      is_exchange(one) ? std::pair("byte", "sent") : std::pair("element", "computed");
   return fmt::format(
       "step {}{}, rank {}, {}: {}{} (kernel {} of the step): {} {} of {} is {:g} (bits {}), "
       "but {:g} (bits {}) when it is {} again{}; {} {}{} of the piece differ{}",
       finding.step, finding.micro < 0 ? "" : fmt::format(", micro-batch {}", finding.micro),
       finding.rank, finding.device, one.kernel,
-      finding.module.empty() ? "" : " in " + finding.module, one.op, travelled ? "byte" : "element",
-      one.index, one.tensor, one.found, bits_text(one.found_bits), one.expected,
-      bits_text(one.expected_bits), travelled ? "sent" : "computed",
-      one.core < 0 ? "" : fmt::format(" on core {}", one.core), one.different,
-      travelled ? "byte" : "element", one.different == 1 ? "" : "s", one.different == 1 ? "s" : "");
+      finding.module.empty() ? "" : " in " + finding.module, one.op, unit, one.index, one.tensor,
+      one.found, bits_text(one.found_bits), one.expected, bits_text(one.expected_bits), repeated,
+      one.core < 0 ? "" : fmt::format(" on core {}", one.core), one.different, unit,
+      one.different == 1 ? "" : "s", one.different == 1 ? "s" : "");
 }
 
 std::string to_json(const AuditFinding& finding) {
@@ -122,7 +125,7 @@ StepAudit::Scope::~Scope() { audit_.auditor_.end_step(); }
 
 void StepAudit::note(const backend::AuditMismatch& mismatch) {
   ++findings_;
-  const bool in_micro_batch = mismatch.kernel != "update" && mismatch.kernel != "exchange";
+  const bool in_micro_batch = mismatch.kernel != "update" && !is_exchange(mismatch);
   const AuditFinding finding{
       .step = step_,
       .micro = in_micro_batch ? random::context().next_stream / streams_of_micro : -1,
