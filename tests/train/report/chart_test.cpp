@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "train/report/drawing.h"
 
@@ -394,6 +395,162 @@ TEST(Chart, ARobustLimitNeedsTwentyValuesAndThriceTheUsual) {
   EXPECT_EQ(robust_limit(points), INFINITY);
   points[18].second = 6.1;
   EXPECT_EQ(robust_limit(points), 3);
+}
+
+TEST(Chart, TicksAreRoundNumbersInside) {
+  EXPECT_THAT(ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(ticks(0.7, 2.9, 5), ElementsAre(1, 1.5, 2, 2.5));
+  EXPECT_THAT(ticks(-1, 1, 2), ElementsAre(-1, 0, 1));
+  EXPECT_THAT(ticks(3, 3, 5), ElementsAre());
+}
+
+TEST(Chart, GapsWherePointsAreNotFinite) {
+  const std::string svg =
+      line_chart({"t", "x", "y"}, {{"s", {{1, 1}, {2, std::nan("")}, {3, 2}, {4, INFINITY}}}});
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  EXPECT_EQ(line_chart({"t", "x", "y"}, {{"s", {{1, std::nan("")}}}}), "");
+}
+
+TEST(Chart, OnePointAndConstantsHaveRoom) {
+  const std::string svg = line_chart({"t", "x", "y"}, {{"s", {{5, 0}, {5, 0}}}});
+  EXPECT_THAT(svg, HasSubstr("<svg"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(Chart, ThinningKeepsSpikes) {
+  Series series{"s", {}};
+  for (int i = 0; i < 100'000; ++i) series.points.emplace_back(i, i == 54'321 ? 100.0 : 1.0);
+  const std::string svg = line_chart({"t", "x", "y"}, {series});
+  EXPECT_LT(svg.size(), 40'000u);
+  EXPECT_THAT(svg, HasSubstr(" 14.0L"));  // the top of the frame
+}
+
+TEST(Chart, ManyNamesTakeSeveralRowsAndTheFrameMakesRoom) {
+  std::vector<Series> series;
+  for (int i = 0; i < 10; ++i)
+    series.push_back({"runs/a-rather-long-name-" + std::to_string(i), {{0, 0}, {1, 1.0 + i}}});
+  const std::string svg = line_chart({"t", "x", "y"}, series);
+  EXPECT_THAT(svg, HasSubstr("class=\"s7\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"s1 d1\""));
+  EXPECT_THAT(svg, HasSubstr("y=\"207.0\""));  // the tenth row: each name fills one
+  EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}),
+              Not(HasSubstr("rather-long-name-0</text>")));
+}
+
+TEST(Chart, AnAxisMayBeginAtZero) {
+  const std::vector<Series> series = {{"s", {{0, 900}, {1, 1000}}}};
+  EXPECT_THAT(line_chart({.title = "t", .x_label = "x", .y_label = "y"}, series),
+              Not(HasSubstr(">0</text><line")));
+  // 0 is a tick of y: its grid line follows the text of none or another.
+  const std::string svg =
+      line_chart({.title = "t", .x_label = "x", .y_label = "y", .from_zero = true}, series);
+  EXPECT_THAT(svg, HasSubstr("y=\"240.0\">0</text>"));  // at the bottom
+}
+
+TEST(Chart, LongNumbersLeaveRoomForTheLabel) {
+  // The label's letters end at 20; numbers end 6 before the axis.
+  const auto axis_of = [](double top) {
+    const std::string svg = line_chart({"t", "x", "y"}, {{"s", {{0, 0}, {1, top}}}});
+    const std::string begin = "class=\"axis\" d=\"M";
+    return std::stod(svg.substr(svg.find(begin) + begin.size()));
+  };
+  const double width = 8.3;                             // of a letter on narrow screens
+  EXPECT_GE(axis_of(3), 20 + 6 + 3 * width);            // "2.5"
+  EXPECT_GE(axis_of(0.00061), 20 + 6 + 4 * width);      // "6e-4"
+  EXPECT_GE(axis_of(0.0021), 20 + 6 + 6 * width);       // "0.0015"
+  EXPECT_GE(axis_of(123'456'000), 20 + 6 + 4 * width);  // "100M"
+  EXPECT_EQ(tick_text(0.0005), "5e-4");
+  EXPECT_EQ(tick_text(0.00025), "2.5e-4");
+  EXPECT_EQ(tick_text(-0.0001), "-1e-4");
+  EXPECT_EQ(tick_text(0.001), "0.001");
+  EXPECT_EQ(tick_text(0), "0");
+}
+
+TEST(Chart, EqualLinesAreToldApart) {
+  const Series a{"first", {{0, 1}, {1, 2}, {2, 0}}}, b{"second", a.points},
+      c{"third", {{0, 1}, {1, 2.5}, {2, 0}}};
+  const std::string svg = line_chart({"t", "x", "y"}, {a, b, c});
+  EXPECT_THAT(svg, HasSubstr(">first</text>"));
+  EXPECT_THAT(svg, HasSubstr(">second</text>"));
+  EXPECT_THAT(svg, HasSubstr(">1 dashed line lies on another</text>"));
+  EXPECT_THAT(svg, HasSubstr("<path class=\"s1 d1\""));
+  EXPECT_THAT(svg, HasSubstr(">third</text>"));
+  EXPECT_THAT(svg, HasSubstr("<path class=\"s2\""));
+  EXPECT_THAT(line_chart({"t", "x", "y"}, {a, c}), Not(HasSubstr("dashed")));
+}
+
+TEST(Chart, ALegendSaysWhichSeriesHasNoValues) {
+  const std::string svg = line_chart(
+      {"t", "x", "y"}, {{"some", {{0, 1}, {1, 2}}}, {"none", {{0, NAN}, {1, INFINITY}}}});
+  EXPECT_THAT(svg, HasSubstr(">none (no values)</text>"));
+  EXPECT_THAT(svg, HasSubstr(">some</text>"));
+}
+
+TEST(Chart, TextIsEscapedForPages) {
+  EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(escaped("a\u202eb\u009b\n\tc\u00e9"), "a\\xe2\\x80\\xaeb\\xc2\\x9b\n\tc\u00e9");
+}
+
+TEST(Chart, SmoothingKeepsStraightLines) {
+  Series line{"s", {}};
+  for (int i = 0; i < 50; ++i) line.points.emplace_back(i, 2.0 * i);
+  EXPECT_EQ(smoothed(line, 5).points, line.points);
+  // The mean of three, one at the ends.
+  const Series bumps{"s", {{0, 0}, {1, 3}, {2, 0}, {3, 3}}},
+      means{"s", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}};
+  EXPECT_EQ(smoothed(bumps, 4).points, means.points);
+}
+
+TEST(Chart, ARobustLimitIgnoresFewSpikes) {
+  std::vector<std::pair<double, double>> points;
+  for (int i = 0; i < 100; ++i) points.emplace_back(i, 1 + i % 3);
+  EXPECT_EQ(robust_limit(points), INFINITY);
+  points[50].second = 1000;
+  EXPECT_EQ(robust_limit(points), 4.5);  // 1.5 times the usual maximum
+  const std::string svg =
+      line_chart({.title = "t", .x_label = "x", .y_label = "y", .y_max = robust_limit(points)},
+                 {{"s", points}});
+  EXPECT_THAT(svg, HasSubstr("1 higher, up to 1e+03"));
+}
+
+TEST(Chart, NumbersAreReadable) {
+  EXPECT_EQ(tick_text(0.25), "0.25");
+  EXPECT_EQ(tick_text(1500), "1500");
+  EXPECT_EQ(tick_text(20000), "20k");
+  EXPECT_EQ(tick_text(-1.5e6), "-1.5M");
+}
+
+// Every page has one color per format, whatever the name of the precision that uses it.
+TEST(Chart, FormatsHaveOneColorEach) {
+  const std::vector<std::vector<const char*>> formats = {
+      {"f32", "fp32"},
+      {"f16", "fp16", "fp16-noscale"},
+      {"bf16"},
+      {"tf32"},
+      {"e4m3", "fp8", "fp8-delayed", "fp8-current", "fp8-row", "fp8-block", "fp8-mx"},
+      {"e5m2"},
+      {"e4m3fnuz"},
+      {"e2m1"}};
+  std::set<int> colors;
+  for (const auto& names : formats) {
+    for (const char* name : names)
+      EXPECT_EQ(format_style(name).color, format_style(names[0]).color) << name;
+    colors.insert(format_style(names[0]).color);
+  }
+  EXPECT_EQ(colors.size(), formats.size());
+  EXPECT_EQ(colors.count(Style::by_position), 0u);
+  EXPECT_EQ(format_style("loss").color, Style::by_position);
+}
+
+TEST(Chart, ABandIsNamedAndShaded) {
+  const std::string svg = line_chart({.title = "t",
+                                      .x_label = "x",
+                                      .y_label = "y",
+                                      .band = Band{"noise", {{0, -1, 1}, {1, -1, 1}}}},
+                                     {{"s", {{0, 0}, {1, 0.5}}}});
+  EXPECT_THAT(svg, HasSubstr("class=\"band\" d=\"M"));
+  EXPECT_THAT(svg, HasSubstr(">noise<"));
 }
 
 }  // namespace

@@ -4,209 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <set>
 #include <sstream>
 
-#include "binade/train/report/chart.h"
 #include "binade/train/report/run_comparison.h"
 #include "io/temporary_folder.h"
 #include "support/pages.h"
 #include "train/report/drawing.h"
 #include "train/report/page_content.h"
+#include "train/report/sample_runs.h"
 
 namespace binade::train {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Chart, TicksAreRoundNumbersInside) {
-  EXPECT_THAT(ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
-  EXPECT_THAT(ticks(0.7, 2.9, 5), ElementsAre(1, 1.5, 2, 2.5));
-  EXPECT_THAT(ticks(-1, 1, 2), ElementsAre(-1, 0, 1));
-  EXPECT_THAT(ticks(3, 3, 5), ElementsAre());
-}
-
-TEST(Chart, GapsWherePointsAreNotFinite) {
-  const std::string svg =
-      line_chart({"t", "x", "y"}, {{"s", {{1, 1}, {2, std::nan("")}, {3, 2}, {4, INFINITY}}}});
-  EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_THAT(svg, Not(HasSubstr("inf")));
-  EXPECT_EQ(line_chart({"t", "x", "y"}, {{"s", {{1, std::nan("")}}}}), "");
-}
-
-TEST(Chart, OnePointAndConstantsHaveRoom) {
-  const std::string svg = line_chart({"t", "x", "y"}, {{"s", {{5, 0}, {5, 0}}}});
-  EXPECT_THAT(svg, HasSubstr("<svg"));
-  EXPECT_THAT(svg, Not(HasSubstr("nan")));
-}
-
-TEST(Chart, ThinningKeepsSpikes) {
-  Series series{"s", {}};
-  for (int i = 0; i < 100'000; ++i) series.points.emplace_back(i, i == 54'321 ? 100.0 : 1.0);
-  const std::string svg = line_chart({"t", "x", "y"}, {series});
-  EXPECT_LT(svg.size(), 40'000u);
-  EXPECT_THAT(svg, HasSubstr(" 14.0L"));  // the top of the frame
-}
-
-TEST(Chart, ManyNamesTakeSeveralRowsAndTheFrameMakesRoom) {
-  std::vector<Series> series;
-  for (int i = 0; i < 10; ++i)
-    series.push_back({"runs/a-rather-long-name-" + std::to_string(i), {{0, 0}, {1, 1.0 + i}}});
-  const std::string svg = line_chart({"t", "x", "y"}, series);
-  EXPECT_THAT(svg, HasSubstr("class=\"s7\""));
-  EXPECT_THAT(svg, HasSubstr("class=\"s1 d1\""));
-  EXPECT_THAT(svg, HasSubstr("y=\"207.0\""));  // the tenth row: each name fills one
-  EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}),
-              Not(HasSubstr("rather-long-name-0</text>")));
-}
-
-TEST(Chart, AnAxisMayBeginAtZero) {
-  const std::vector<Series> series = {{"s", {{0, 900}, {1, 1000}}}};
-  EXPECT_THAT(line_chart({.title = "t", .x_label = "x", .y_label = "y"}, series),
-              Not(HasSubstr(">0</text><line")));
-  // 0 is a tick of y: its grid line follows the text of none or another.
-  const std::string svg =
-      line_chart({.title = "t", .x_label = "x", .y_label = "y", .from_zero = true}, series);
-  EXPECT_THAT(svg, HasSubstr("y=\"240.0\">0</text>"));  // at the bottom
-}
-
-TEST(Chart, LongNumbersLeaveRoomForTheLabel) {
-  // The label's letters end at 20; numbers end 6 before the axis.
-  const auto axis_of = [](double top) {
-    const std::string svg = line_chart({"t", "x", "y"}, {{"s", {{0, 0}, {1, top}}}});
-    const std::string begin = "class=\"axis\" d=\"M";
-    return std::stod(svg.substr(svg.find(begin) + begin.size()));
-  };
-  const double width = 8.3;                             // of a letter on narrow screens
-  EXPECT_GE(axis_of(3), 20 + 6 + 3 * width);            // "2.5"
-  EXPECT_GE(axis_of(0.00061), 20 + 6 + 4 * width);      // "6e-4"
-  EXPECT_GE(axis_of(0.0021), 20 + 6 + 6 * width);       // "0.0015"
-  EXPECT_GE(axis_of(123'456'000), 20 + 6 + 4 * width);  // "100M"
-  EXPECT_EQ(tick_text(0.0005), "5e-4");
-  EXPECT_EQ(tick_text(0.00025), "2.5e-4");
-  EXPECT_EQ(tick_text(-0.0001), "-1e-4");
-  EXPECT_EQ(tick_text(0.001), "0.001");
-  EXPECT_EQ(tick_text(0), "0");
-}
-
-TEST(Chart, EqualLinesAreToldApart) {
-  const Series a{"first", {{0, 1}, {1, 2}, {2, 0}}}, b{"second", a.points},
-      c{"third", {{0, 1}, {1, 2.5}, {2, 0}}};
-  const std::string svg = line_chart({"t", "x", "y"}, {a, b, c});
-  EXPECT_THAT(svg, HasSubstr(">first</text>"));
-  EXPECT_THAT(svg, HasSubstr(">second</text>"));
-  EXPECT_THAT(svg, HasSubstr(">1 dashed line lies on another</text>"));
-  EXPECT_THAT(svg, HasSubstr("<path class=\"s1 d1\""));
-  EXPECT_THAT(svg, HasSubstr(">third</text>"));
-  EXPECT_THAT(svg, HasSubstr("<path class=\"s2\""));
-  EXPECT_THAT(line_chart({"t", "x", "y"}, {a, c}), Not(HasSubstr("dashed")));
-}
-
-TEST(Chart, ALegendSaysWhichSeriesHasNoValues) {
-  const std::string svg = line_chart(
-      {"t", "x", "y"}, {{"some", {{0, 1}, {1, 2}}}, {"none", {{0, NAN}, {1, INFINITY}}}});
-  EXPECT_THAT(svg, HasSubstr(">none (no values)</text>"));
-  EXPECT_THAT(svg, HasSubstr(">some</text>"));
-}
-
-TEST(Chart, TextIsEscapedForPages) {
-  EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
-  EXPECT_EQ(escaped("a\u202eb\u009b\n\tc\u00e9"), "a\\xe2\\x80\\xaeb\\xc2\\x9b\n\tc\u00e9");
-}
-
-TEST(Chart, SmoothingKeepsStraightLines) {
-  Series line{"s", {}};
-  for (int i = 0; i < 50; ++i) line.points.emplace_back(i, 2.0 * i);
-  EXPECT_EQ(smoothed(line, 5).points, line.points);
-  // The mean of three, one at the ends.
-  const Series bumps{"s", {{0, 0}, {1, 3}, {2, 0}, {3, 3}}},
-      means{"s", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}};
-  EXPECT_EQ(smoothed(bumps, 4).points, means.points);
-}
-
-TEST(Chart, ARobustLimitIgnoresFewSpikes) {
-  std::vector<std::pair<double, double>> points;
-  for (int i = 0; i < 100; ++i) points.emplace_back(i, 1 + i % 3);
-  EXPECT_EQ(robust_limit(points), INFINITY);
-  points[50].second = 1000;
-  EXPECT_EQ(robust_limit(points), 4.5);  // 1.5 times the usual maximum
-  const std::string svg =
-      line_chart({.title = "t", .x_label = "x", .y_label = "y", .y_max = robust_limit(points)},
-                 {{"s", points}});
-  EXPECT_THAT(svg, HasSubstr("1 higher, up to 1e+03"));
-}
-
-TEST(Chart, NumbersAreReadable) {
-  EXPECT_EQ(tick_text(0.25), "0.25");
-  EXPECT_EQ(tick_text(1500), "1500");
-  EXPECT_EQ(tick_text(20000), "20k");
-  EXPECT_EQ(tick_text(-1.5e6), "-1.5M");
-}
-
-// Every page has one color per format, whatever the name of the precision that uses it.
-TEST(Chart, FormatsHaveOneColorEach) {
-  const std::vector<std::vector<const char*>> formats = {
-      {"f32", "fp32"},
-      {"f16", "fp16", "fp16-noscale"},
-      {"bf16"},
-      {"tf32"},
-      {"e4m3", "fp8", "fp8-delayed", "fp8-current", "fp8-row", "fp8-block", "fp8-mx"},
-      {"e5m2"},
-      {"e4m3fnuz"},
-      {"e2m1"}};
-  std::set<int> colors;
-  for (const auto& names : formats) {
-    for (const char* name : names)
-      EXPECT_EQ(format_style(name).color, format_style(names[0]).color) << name;
-    colors.insert(format_style(names[0]).color);
-  }
-  EXPECT_EQ(colors.size(), formats.size());
-  EXPECT_EQ(colors.count(Style::by_position), 0u);
-  EXPECT_EQ(format_style("loss").color, Style::by_position);
-}
-
-TEST(Chart, ABandIsNamedAndShaded) {
-  const std::string svg = line_chart({.title = "t",
-                                      .x_label = "x",
-                                      .y_label = "y",
-                                      .band = Band{"noise", {{0, -1, 1}, {1, -1, 1}}}},
-                                     {{"s", {{0, 0}, {1, 0.5}}}});
-  EXPECT_THAT(svg, HasSubstr("class=\"band\" d=\"M"));
-  EXPECT_THAT(svg, HasSubstr(">noise<"));
-}
-
-RunSummary summary() {
-  RunSummary run;
-  run.parameters = 1234;
-  run.sample = "if (a < b && c) return \"<script>\";";
-  run.config.precision.matmul = Precision::fp16;
-  for (int64_t i = 0; i <= 20; ++i) {
-    Record r{.step = i,
-             .loss = 5.0 / static_cast<double>(i + 1),
-             .lr = 1e-3,
-             .gradient_norm = 1,
-             .scale = 65536,
-             .tokens_per_second = 1000,
-             .memory = 1'000'000,
-             .seconds = static_cast<double>(i)};
-    if (i % 10 == 0) r.validation_loss = r.loss;
-    run.records.push_back(r);
-  }
-  run.memory.at_peak[0] = 500'000;
-  // 20 steps of the default batch in 20 s.
-  run.full_speed = 4 * static_cast<double>(run.config.train.batch * run.config.model.context);
-  run.bytes_per_token = 2;
-  run.origin = {.date = "2026-01-02 03:04 UTC",
-                .version = "0.9.9",
-                .command = "binade train --x",
-                .machine = "Some CPU"};
-  return run;
-}
-
 TEST(Report, IsSelfContainedAndEscaped) {
-  const std::string html = report_html(summary());
+  const std::string html = report_html(sample_run());
   for (const char* part : {"<!doctype html>",
                            "viewport",
                            "prefers-color-scheme: dark",
@@ -237,50 +51,15 @@ TEST(Report, IsSelfContainedAndEscaped) {
 }
 
 TEST(Report, OfARunningRunIsLoadedAgain) {
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   run.is_running = true;
   const std::string html = report_html(run);
   EXPECT_THAT(html, HasSubstr("<meta http-equiv=\"refresh\" content=\""));
   EXPECT_THAT(html, HasSubstr("still running"));
 }
 
-// A run whose numbers all differ, so that no two can stand for each other.
-RunSummary distinct() {
-  RunSummary run;
-  run.name = "runs/a";
-  run.parameters = 7'654'321;
-  run.config.precision.matmul = Precision::fp16;
-  run.config.model.family = ModelFamily::gpt2;
-  run.config.model.layers = 3, run.config.model.width = 48, run.config.model.heads = 6,
-  run.config.model.context = 24;
-  run.config.train.accumulate = 5, run.config.train.batch = 7, run.config.train.steps = 4000;
-  run.config.data.source = "some/text.txt";
-  const double losses[] = {0, 4.5, 3.25, 2.125, 2.5};
-  const double validations[] = {5.5, 4.75, 2.25, 1.5, 1.75};
-  for (int64_t i = 0; i <= 4; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const auto x = static_cast<double>(i);
-    run.records.push_back({.step = 1000 * i,
-                           .loss = losses[at],
-                           .validation_loss = validations[at],
-                           .lr = 1e-3 * (5 - x),
-                           .gradient_norm = 2 + x * x,
-                           .scale = std::ldexp(1.0, static_cast<int>(10 + i)),
-                           .skipped = 3 * i,
-                           .tokens_per_second = 500 + 100 * x,
-                           .memory = 2'000'000 + 1'000'000 * i,
-                           .seconds = 210 * x,
-                           .tokens = 840'000 * i});
-  }
-  for (size_t i = 0; i < run.memory.at_peak.size(); ++i)
-    run.memory.at_peak[i] = static_cast<int64_t>(1'000'000 * (i + 1));
-  run.full_speed = 10'000;
-  run.bytes_per_token = 4;
-  return run;
-}
-
 TEST(Report, TilesAreTheRunsNumbers) {
-  RunSummary run = distinct();
+  RunSummary run = distinct_run();
   const std::string html = report_html(run);
   EXPECT_THAT(html, HasSubstr("<p>3 layers, width 48, 6 heads, context 24; trained on "
                               "some/text.txt with batches of 5 x 7 sequences.</p>"));
@@ -313,7 +92,7 @@ TEST(Report, TilesAreTheRunsNumbers) {
 
 // Each chart, read back from its axes.
 TEST(Report, ChartsAreTheRunsNumbers) {
-  const RunSummary run = distinct();
+  const RunSummary run = distinct_run();
   const std::vector<test::Drawing> all = test::drawings_of(report_html(run));
   const auto values = [&all](const std::string& title, const std::string& css) {
     for (const test::Drawing& one : all) {
@@ -369,7 +148,7 @@ TEST(Report, ChartsAreTheRunsNumbers) {
 }
 
 TEST(Report, RanksComputeWaitAndSend) {
-  RunSummary run = distinct();
+  RunSummary run = distinct_run();
   run.ranks = {{.seconds = 100, .waited = 12.34, .sent = 5e6},
                {.seconds = 500, .waited = 250, .sent = 7e3}};
   const std::vector<test::Rows> tables = test::tables_of(report_html(run));
@@ -383,7 +162,7 @@ TEST(Report, RanksComputeWaitAndSend) {
 }
 
 TEST(Report, MovesNameTheRecipeOfEachMatmul) {
-  RunSummary run = distinct();
+  RunSummary run = distinct_run();
   run.config.precision.automatic = true;
   run.moves.layers = {
       {.module = "up", .step = 4, .harm = 0.985, .forward = true, .dgrad = false, .wgrad = false},
@@ -404,73 +183,8 @@ TEST(Report, MovesNameTheRecipeOfEachMatmul) {
                   {"9", "down", "row", "bf16", "bf16", "25%"}}));
 }
 
-TEST(RunComparison, RowsAreTheRunsNumbers) {
-  RunSummary one = distinct(), two = distinct();
-  two.name = "runs/b";
-  two.config.precision.matmul = Precision::bf16;
-  two.parameters = 12;
-  two.records.pop_back();
-  two.records.back().validation_loss.reset();  // the one before counts
-  two.records.back().loss = std::nan("");
-  const std::string html = comparison_html({one, two, RunSummary{.name = "empty"}});
-  const std::vector<test::Rows> tables = test::tables_of(html);
-  ASSERT_EQ(tables.size(), 1u);
-  EXPECT_EQ(tables[0], (test::Rows{{"run", "precision", "parameters", "steps", "validation loss",
-                                    "bits per byte", "training loss", "tokens/s", "peak memory",
-                                    "skipped", "time"},
-                                   {"runs/a", "fp16", "7,654,321", "4,000", "1.7500", "0.631",
-                                    "2.5000", "4,000", "6.0 MB", "12", "14 min 00 s"},
-                                   {"runs/b", "bf16", "12", "3,000", "2.2500", "0.812", "–",
-                                    "4,000", "5.0 MB", "9", "10 min 30 s"}}));
-}
-
-TEST(RunComparison, CurvesAreByStepOrByTokensAndInBitsIfTokensDiffer) {
-  RunSummary one = distinct(), two = distinct();
-  two.name = "runs/b";
-  two.config.precision.matmul = Precision::bf16;
-  for (Record& r : two.records) *r.validation_loss += 1;
-  const auto validation = [&] { return test::drawings_of(comparison_html({one, two})).at(0); };
-  const auto expect = [](const test::Drawing& drawing, const std::string& css,
-                         const std::vector<test::Point>& expected) {
-    const test::Axis x = x_axis(drawing), y = y_axis(drawing);
-    const auto& points = drawing.path(css)->strokes.at(0);
-    ASSERT_EQ(points.size(), expected.size());
-    for (size_t i = 0; i < points.size(); ++i) {
-      EXPECT_NEAR(x.at(points[i].first), expected[i].first, x.tolerance());
-      EXPECT_NEAR(y.at(points[i].second), expected[i].second, y.tolerance());
-    }
-  };
-  const test::Drawing alike = validation();
-  EXPECT_EQ(alike.title, "Validation loss");
-  EXPECT_NE(alike.text("step"), nullptr);
-  expect(alike, "s1", {{0, 5.5}, {1000, 4.75}, {2000, 2.25}, {3000, 1.5}, {4000, 1.75}});
-  expect(alike, "s2", {{0, 6.5}, {1000, 5.75}, {2000, 3.25}, {3000, 2.5}, {4000, 2.75}});
-  // A tenth more tokens per step are alike; more are not.
-  for (Record& r : two.records) *r.tokens = *r.tokens * 11 / 10;
-  EXPECT_NE(validation().text("step"), nullptr);
-  for (Record& r : two.records) *r.tokens = *r.tokens * 3 / 2;
-  const test::Drawing by_tokens = validation();
-  EXPECT_EQ(by_tokens.text("step"), nullptr);
-  EXPECT_NE(by_tokens.text("tokens"), nullptr);
-  expect(by_tokens, "s2",
-         {{0, 6.5}, {1386e3, 5.75}, {2772e3, 3.25}, {4158e3, 2.5}, {5544e3, 2.75}});
-  two.bytes_per_token = 2;
-  const double bit = std::log(2);
-  expect(validation(), "s2",
-         {{0, 3.25 / bit},
-          {1386e3, 2.875 / bit},
-          {2772e3, 1.625 / bit},
-          {4158e3, 1.25 / bit},
-          {5544e3, 1.375 / bit}});
-  // The same bytes, but another vocabulary.
-  two.bytes_per_token = one.bytes_per_token;
-  EXPECT_THAT(comparison_html({one, two}), Not(HasSubstr("different tok")));
-  two.config.model.vocab = one.config.model.vocab + 1;
-  EXPECT_THAT(comparison_html({one, two}), HasSubstr("different tokenizers"));
-}
-
 TEST(Report, TheBestValidationIsFinite) {
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   run.records[0].validation_loss = std::nan("");
   run.records[10].validation_loss = 1.25;
   run.records[20].validation_loss = 2.5;
@@ -481,7 +195,7 @@ TEST(Report, TheBestValidationIsFinite) {
 
 // 20 steps of 8 micro-batches of 2 x 16 tokens in 20 s.
 TEST(Report, TokensPerSecondAreTheMeanOverAllMicroBatches) {
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   run.config.train.accumulate = 8;
   run.config.train.batch = 2;
   run.config.model.context = 16;
@@ -496,27 +210,8 @@ TEST(Report, TokensPerSecondAreTheMeanOverAllMicroBatches) {
   EXPECT_THAT(compared, Not(HasSubstr("<td>7,777</td>")));
 }
 
-// Runs of one precision are told apart by position, others by the color of their format.
-TEST(Report, EveryRunIsInEveryChartOfAComparison) {
-  const auto count = [](const std::string& text, const std::string& part) {
-    int64_t found = 0;
-    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
-    return found;
-  };
-  RunSummary one = summary(), two = summary(), three = summary();
-  one.name = "first-run", two.name = "second-run", three.name = "third-run";
-  const std::string alike = comparison_html({one, two, three});
-  EXPECT_GT(count(alike, "first-run"), 3);
-  EXPECT_EQ(count(alike, "first-run"), count(alike, "second-run"));
-  EXPECT_EQ(count(alike, "first-run"), count(alike, "third-run"));
-  one.config.precision.matmul = Precision::fp32, two.config.precision.matmul = Precision::bf16;
-  const std::string different = comparison_html({one, two, three});
-  EXPECT_EQ(count(different, "first-run"), count(alike, "first-run"));
-  EXPECT_NE(different, alike);
-}
-
 TEST(Report, BitsPerByteAreLossesInAnotherUnit) {
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   // ln 2 nats are a bit; two bytes per token.
   EXPECT_DOUBLE_EQ(*run.bits_per_byte(std::log(2)), 0.5);
   run.bytes_per_token = 0;
@@ -525,7 +220,7 @@ TEST(Report, BitsPerByteAreLossesInAnotherUnit) {
 
 TEST(Report, LinksToThePageOfItsLayers) {
   const testing::TemporaryFolder folder;
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   EXPECT_THAT(report_html(run), Not(HasSubstr("layers.html")));
   run.layers = {.modules = {"blocks.0.mlp.up"}, .steps = {1}, .layers = {{LayerHistory::Layer{}}}};
   write_report(run, folder / "report.html");
@@ -534,7 +229,7 @@ TEST(Report, LinksToThePageOfItsLayers) {
 }
 
 TEST(Report, ListsTheMovesOfAutoPrecision) {
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   EXPECT_THAT(report_html(run), Not(HasSubstr("Precision of layers")));
   run.config.precision.automatic = true;
   EXPECT_THAT(report_html(run), HasSubstr("No layer moved"));
@@ -552,14 +247,14 @@ TEST(Report, ListsTheMovesOfAutoPrecision) {
 
 TEST(Report, ComparesAutoPrecisionWithItsBaselines) {
   const testing::TemporaryFolder folder;
-  RunSummary run = summary();
+  RunSummary run = sample_run();
   EXPECT_THAT(report_html(run), Not(HasSubstr("plain FP8")));
   run.config.precision.automatic = true;
   EXPECT_THAT(report_html(run), HasSubstr("--resume --baselines"));
   const double losses[] = {2.0, 2.5};
   const char* names[] = {"bf16", "fp8"};
   for (int i = 0; i < 2; ++i) {
-    RunSummary baseline = summary();
+    RunSummary baseline = sample_run();
     baseline.name = names[i];
     baseline.config.precision.matmul = parse_precision(names[i]);
     baseline.records.back().validation_loss = losses[i];
@@ -580,27 +275,6 @@ TEST(Report, ComparesAutoPrecisionWithItsBaselines) {
 }
 
 TEST(Report, ARunWithoutStepsHasOne) { EXPECT_THAT(report_html({}), HasSubstr("</html>")); }
-
-TEST(RunComparison, LossesOfBytesArePerByte) {
-  RunSummary run = summary();
-  EXPECT_THAT(comparison_html({run, run}), HasSubstr("nats per token"));
-  run.bytes_per_token = 1;
-  EXPECT_THAT(comparison_html({run, run}), HasSubstr("nats per byte"));
-  EXPECT_THAT(comparison_html({run, run}), Not(HasSubstr("nats per token")));
-}
-
-TEST(RunComparison, BaselinesHaveNoNegativeZero) {
-  RunSummary run = summary();
-  run.config.precision.automatic = true;
-  RunSummary bf16 = summary();
-  bf16.name = "bf16";
-  bf16.config.precision.matmul = Precision::bf16;
-  run.config.precision.matmul = Precision::quantized;
-  run.records.back().validation_loss = *bf16.records.back().validation_loss * (1 - 1e-6);
-  run.baselines = {bf16};
-  EXPECT_THAT(baselines_text(run), HasSubstr(" 0.00%"));
-  EXPECT_THAT(baselines_text(run), Not(HasSubstr("-0.00%")));
-}
 
 }  // namespace
 }  // namespace binade::train
