@@ -1,5 +1,3 @@
-#include "c/op_calls.h"
-
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/rope.h"
 #include "binade/ops/composed.h"
@@ -23,6 +21,7 @@
 #include "binade/ops/reduce/quantile.h"
 #include "binade/ops/shape/rearrange.h"
 #include "binade/ops/shape/shape.h"
+#include "c/op_calls.h"
 
 namespace binade::c {
 

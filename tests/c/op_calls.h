@@ -8,6 +8,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 
 // Calls of the ops of the C interface, with what the C++ functions give: with default options, and
 // with values that differ from them and from one another.

@@ -1,6 +1,7 @@
-#include "c/op_calls.h"
+#include <cmath>
 
 #include "binade/ops/create/categorical.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -17,6 +18,7 @@
 #include "binade/ops/shape/pad.h"
 #include "binade/ops/shape/rearrange.h"
 #include "binade/ops/shape/shape.h"
+#include "c/op_calls.h"
 
 namespace binade::c {
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/base/error.h"
+#include "binade/lab/replay/recorded_run.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/run/loop.h"
 #include "binade/train/run/resume_settings.h"

@@ -146,7 +146,9 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 
 class InjectedFault {
  public:
-  explicit InjectedFault(const char* text) { setenv("BINADE_INJECT_FAULT", text, 1); }
+  explicit InjectedFault(const std::string& text) {
+    setenv("BINADE_INJECT_FAULT", text.c_str(), 1);
+  }
   ~InjectedFault() { unsetenv("BINADE_INJECT_FAULT"); }
 };
 
