@@ -168,7 +168,6 @@ constexpr Covered covered[] = {
     {"train/micro_batch", "train/trainer"},
     {"train/report/chart_script", "train/report/chart"},
     {"train/report/inspect_text", "train/report/inspect"},
-    {"train/report/run_comparison", "train/report/run_summary"},
     {"train/report/svg", "train/report/chart"},
 };
 
