@@ -56,25 +56,8 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<MergeRule>& merges, BpeOptions
 }
 
 void Bpe::encode(std::string_view word, EncodeScratch& scratch, std::vector<int32_t>& ids) const {
-  if (word.size() <= WordCache::max_bytes) {
-    encode_cached(word, scratch, ids);
-  } else if (word.size() > long_word && has_units_) {
-    encode_units(word, scratch, ids);
-  } else {
-    encode_word(word, scratch, ids);
-  }
-}
-
-void Bpe::encode_cached(std::string_view word, EncodeScratch& scratch,
-                        std::vector<int32_t>& ids) const {
-  const uint64_t hash = WordCache::hash_of(word);
-  if (const auto known = scratch.cache.find(word, hash); known.data() != nullptr) {
-    ids.insert(ids.end(), known.begin(), known.end());
-    return;
-  }
-  const size_t before = ids.size();
-  encode_word(word, scratch, ids);
-  scratch.cache.put(word, hash, std::span(ids).subspan(before));
+  if (word.size() > long_word && has_units_) return encode_units(word, scratch, ids);
+  encode_cached(word, scratch, ids, [&] { encode_word(word, scratch, ids); });
 }
 
 // Merges join two characters only if some token has them side by side. Elsewhere the word is cut
@@ -86,8 +69,7 @@ void Bpe::encode_units(std::string_view word, EncodeScratch& scratch,
   char32_t before = 0;
   const auto finish = [&](size_t end) {
     const std::string_view unit = word.substr(begin, end - begin);
-    unit.size() <= WordCache::max_bytes ? encode_cached(unit, scratch, ids)
-                                        : encode_word(unit, scratch, ids);
+    encode_cached(unit, scratch, ids, [&] { encode_word(unit, scratch, ids); });
     begin = end;
   };
   each_character(word, [&](char32_t code, size_t at) {

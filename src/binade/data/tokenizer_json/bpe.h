@@ -32,8 +32,6 @@ class Bpe final : public TokenModel {
               std::vector<int32_t>& ids) const override;
 
  private:
-  void encode_cached(std::string_view word, EncodeScratch& scratch,
-                     std::vector<int32_t>& ids) const;
   void encode_units(std::string_view word, EncodeScratch& scratch, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, EncodeScratch& scratch, std::vector<int32_t>& ids) const;
   bool are_separate(char32_t left, char32_t right) const;

@@ -42,6 +42,12 @@ std::optional<char> byte_in(std::string_view token) {
   return static_cast<char>(value);
 }
 
+// In the package's order.
+constexpr std::pair<std::string_view, std::string_view> cleanups[] = {
+    {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+    {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+    {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+
 struct ApplyDecoder {
   TokenTexts& tokens;
   size_t limit;
@@ -88,6 +94,18 @@ struct ApplyDecoder {
   void operator()(const MetaspaceDecoder& step) const {
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replaced(tokens[i], step.replacement, i == 0 && step.drop_first ? "" : " ");
+  }
+  void operator()(const WordPieceDecoder& step) const {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      std::string& token = tokens[i];
+      if (i > 0 && token.starts_with(step.prefix)) {
+        token.erase(0, step.prefix.size());
+      } else if (i > 0) {
+        token.insert(0, " ");
+      }
+      if (!step.cleanup) continue;
+      for (const auto& [text, by] : cleanups) token = replaced(token, text, by);
+    }
   }
 };
 

@@ -26,8 +26,14 @@ struct MetaspaceDecoder {
   bool drop_first = true;
 };
 
+// Puts a space before each token but the first, unless it has the prefix, which is removed.
+struct WordPieceDecoder {
+  std::string prefix;
+  bool cleanup = true;  // joins punctuation and English contractions to the word before them
+};
+
 using DecoderStep = std::variant<ByteLevelDecoder, ByteFallbackDecoder, FuseDecoder, ReplaceDecoder,
-                                 StripDecoder, MetaspaceDecoder>;
+                                 StripDecoder, MetaspaceDecoder, WordPieceDecoder>;
 
 // Makes text from tokens, step by step. The result need not be UTF-8: the next token may complete a
 // character.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -49,6 +50,22 @@ class TokenModel {
   // Appends the ids of a word, which is not empty.
   virtual void encode(std::string_view word, EncodeScratch& scratch,
                       std::vector<int32_t>& ids) const = 0;
+
+ protected:
+  // Appends the ids of a word from the cache, or those that encode_word() appends.
+  template <class EncodeWord>
+  static void encode_cached(std::string_view word, EncodeScratch& scratch,
+                            std::vector<int32_t>& ids, EncodeWord&& encode_word) {
+    if (word.size() > WordCache::max_bytes) return encode_word();
+    const uint64_t hash = WordCache::hash_of(word);
+    if (const auto known = scratch.cache.find(word, hash); known.data() != nullptr) {
+      ids.insert(ids.end(), known.begin(), known.end());
+      return;
+    }
+    const size_t before = ids.size();
+    encode_word();
+    scratch.cache.put(word, hash, std::span(ids).subspan(before));
+  }
 
  private:
   Vocabulary vocabulary_;

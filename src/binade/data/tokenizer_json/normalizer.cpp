@@ -17,6 +17,9 @@ struct ApplyNormalizer {
 
   void operator()(NormalForm form) const { append_normalized(out, text, form); }
   void operator()(Lowercase) const { append_lowercase(out, text); }
+  void operator()(StripAccents step) const { append_without_marks(out, text, step.marks); }
+  void operator()(CleanText) const { append_cleaned(out, text); }
+  void operator()(SpaceIdeographs) const { append_spaced_ideographs(out, text); }
   void operator()(const Prepend& step) const {
     if (piece == Normalizer::Piece::segment && !text.empty()) out += step.text;
     out += text;

@@ -18,8 +18,16 @@ struct Replace {
   Pattern pattern;
   std::string content;
 };
+struct StripAccents {
+  MarkKind marks = MarkKind::all;
+};
+// Removes control characters, makes every white space a plain space.
+struct CleanText {};
+// Puts spaces around each Chinese character.
+struct SpaceIdeographs {};
 
-using NormalizerStep = std::variant<NormalForm, Lowercase, Prepend, Replace>;
+using NormalizerStep =
+    std::variant<NormalForm, Lowercase, Prepend, Replace, StripAccents, CleanText, SpaceIdeographs>;
 
 // The normalizer of a tokenizer.json: steps that change a text before it is split.
 class Normalizer {

@@ -97,6 +97,36 @@ TemplateIds read_template(const Value& value) {
   return result;
 }
 
+// A text between two tokens, ["[CLS]", 101] and ["[SEP]", 102].
+TemplateIds read_bert_template(const Value& value) {
+  const auto id_of = [&](const char* name) {
+    const auto& pair = value.at(name).array();
+    if (pair.size() != 2) value.at(name).refuse("a token and its id", value.at(name).describe());
+    text_of(pair[0]);
+    return pair[1].integer(0, max_token_id);
+  };
+  return {.before = {id_of("cls")}, .after = {id_of("sep")}};
+}
+
+TemplateIds read_bert_processing(const Value& value) {
+  expect_members(value, {"type", "sep", "cls"});
+  return read_bert_template(value);
+}
+
+// Its two flags are about offsets, too.
+TemplateIds read_roberta_processing(const Value& value) {
+  expect_members(value, {"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
+  return read_bert_template(value);
+}
+
+// Null for a post-processor that is no template.
+TemplateIds (*template_reader(std::string_view type))(const Value&) {
+  if (type == "TemplateProcessing") return read_template;
+  if (type == "BertProcessing") return read_bert_processing;
+  if (type == "RobertaProcessing") return read_roberta_processing;
+  return nullptr;
+}
+
 // ByteLevel only changes offsets, which are not kept here.
 void add_post_processor(const Value& value, bool& has_template, TemplateIds& result) {
   const Value& type = value.at("type");
@@ -104,14 +134,17 @@ void add_post_processor(const Value& value, bool& has_template, TemplateIds& res
     expect_members(value, {"type", "processors"});
     for (const Value& item : value.at("processors").array())
       add_post_processor(item, has_template, result);
-  } else if (type.string() == "TemplateProcessing") {
+  } else if (const auto read = template_reader(type.string())) {
     if (has_template) value.refuse("one template", "a second");
     has_template = true;
-    result = read_template(value);
+    result = read(value);
   } else if (type.string() == "ByteLevel") {
     expect_members(value, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
   } else {
-    type.refuse("a post-processor ByteLevel, Sequence or TemplateProcessing", type.describe());
+    type.refuse(
+        "a post-processor ByteLevel, Sequence, TemplateProcessing, BertProcessing or "
+        "RobertaProcessing",
+        type.describe());
   }
 }
 

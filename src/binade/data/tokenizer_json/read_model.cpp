@@ -5,6 +5,7 @@
 #include "binade/data/tokenizer_json/bpe.h"
 #include "binade/data/tokenizer_json/read_parts.h"
 #include "binade/data/tokenizer_json/unigram.h"
+#include "binade/data/tokenizer_json/wordpiece.h"
 
 namespace binade::data {
 namespace {
@@ -109,6 +110,17 @@ std::unique_ptr<const TokenModel> read_unigram(const Value& value, WordKind word
   return std::make_unique<Unigram>(Vocabulary(std::move(tokens)), std::move(scores), options);
 }
 
+std::unique_ptr<const TokenModel> read_wordpiece(const Value& value, WordKind words) {
+  expect_members(value, {"type", "unk_token", "continuing_subword_prefix",
+                         "max_input_chars_per_word", "vocab"});
+  if (words == WordKind::bytes) value.refuse("a BPE model behind ByteLevel", "WordPiece");
+  WordPieceOptions options{
+      .prefix = text_of(value.at("continuing_subword_prefix")),
+      .unknown = value.at("unk_token").string(),
+      .max_characters = value.at("max_input_chars_per_word").integer(0, INT32_MAX)};
+  return std::make_unique<WordPiece>(read_vocabulary(value.at("vocab")), std::move(options));
+}
+
 }  // namespace
 
 std::unique_ptr<const TokenModel> read_model(const Value& value, WordKind words) {
@@ -118,7 +130,8 @@ std::unique_ptr<const TokenModel> read_model(const Value& value, WordKind words)
   const Value& named = value.at("type");
   if (named.string() == "BPE") return read_bpe(value, words);
   if (named.string() == "Unigram") return read_unigram(value, words);
-  named.refuse("a model BPE or Unigram", named.describe());
+  if (named.string() == "WordPiece") return read_wordpiece(value, words);
+  named.refuse("a model BPE, Unigram or WordPiece", named.describe());
 }
 
 }  // namespace binade::data

@@ -62,6 +62,23 @@ std::optional<NormalForm> normal_form(std::string_view type) {
   return std::nullopt;
 }
 
+// Its steps, in the order in which the package takes them.
+std::vector<NormalizerStep> read_bert_normalizer(const Value& value) {
+  expect_members(value,
+                 {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  const bool lowercase = value.at("lowercase").boolean();
+  std::vector<NormalizerStep> steps;
+  if (value.at("clean_text").boolean()) steps.emplace_back(CleanText());
+  if (value.at("handle_chinese_chars").boolean()) steps.emplace_back(SpaceIdeographs());
+  // Without a word about accents, lower case has none.
+  if (optional_flag(value, "strip_accents", lowercase)) {
+    steps.emplace_back(NormalForm::nfd);
+    steps.emplace_back(StripAccents{MarkKind::nonspacing});
+  }
+  if (lowercase) steps.emplace_back(Lowercase());
+  return steps;
+}
+
 NormalizerStep read_normalizer_step(const Value& value) {
   const Value& type = value.at("type");
   if (const auto form = normal_form(type.string())) {
@@ -72,6 +89,10 @@ NormalizerStep read_normalizer_step(const Value& value) {
     expect_members(value, {"type"});
     return Lowercase();
   }
+  if (type.string() == "StripAccents") {
+    expect_members(value, {"type"});
+    return StripAccents();
+  }
   if (type.string() == "Prepend") {
     expect_members(value, {"type", "prepend"});
     return Prepend{short_text(value.at("prepend"))};
@@ -80,12 +101,14 @@ NormalizerStep read_normalizer_step(const Value& value) {
     expect_members(value, {"type", "pattern", "content"});
     return Replace{read_pattern(value.at("pattern")), short_text(value.at("content"))};
   }
-  type.refuse("a normalizer NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace or Sequence",
-              type.describe());
+  type.refuse(
+      "a normalizer NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Prepend, "
+      "Replace "
+      "or Sequence",
+      type.describe());
 }
 
-SplitPattern read_split(const Value& value) {
-  expect_members(value, {"type", "pattern", "behavior", "invert"});
+SplitBehavior read_behavior(const Value& behavior) {
   static constexpr std::pair<std::string_view, SplitBehavior> behaviors[] = {
       {"Isolated", SplitBehavior::isolated},
       {"Removed", SplitBehavior::removed},
@@ -93,13 +116,17 @@ SplitPattern read_split(const Value& value) {
       {"MergedWithNext", SplitBehavior::merged_with_next},
       {"Contiguous", SplitBehavior::contiguous},
   };
-  const Value& behavior = value.at("behavior");
   for (const auto& [name, meant] : behaviors) {
-    if (behavior.string() == name)
-      return {read_pattern(value.at("pattern")), meant, value.at("invert").boolean()};
+    if (behavior.string() == name) return meant;
   }
   behavior.refuse("Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous",
                   behavior.describe());
+}
+
+SplitPattern read_split(const Value& value) {
+  expect_members(value, {"type", "pattern", "behavior", "invert"});
+  const SplitBehavior behavior = read_behavior(value.at("behavior"));
+  return {read_pattern(value.at("pattern")), behavior, value.at("invert").boolean()};
 }
 
 ByteLevel read_byte_level(const Value& value) {
@@ -138,13 +165,49 @@ SplitPattern read_digits(const Value& value) {
                                                   : SplitBehavior::contiguous};
 }
 
+SplitPattern white_space() {
+  return {Pattern(Regex("\\s+", "white space")), SplitBehavior::removed};
+}
+
+// Unicode's, and all of ASCII's.
+SplitPattern punctuation(SplitBehavior behavior) {
+  return {Pattern(Regex(R"([\p{P}$+<=>^`|~])", "punctuation")), behavior};
+}
+
+// \w as the package's other regular expressions have it, those of Rust.
+SplitPattern words_and_symbols() {
+  const std::string word = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d})";
+  return {Pattern(Regex("[" + word + "]+|[^" + word + "\\s]+", "words")), SplitBehavior::removed,
+          true};
+}
+
+// Appends the steps of a pre-tokenizer without options that splits at white space.
+bool append_word_splits(std::string_view type, std::vector<PreTokenizerStep>& steps) {
+  if (type == "Whitespace") {
+    steps.emplace_back(words_and_symbols());
+  } else if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
+    steps.emplace_back(white_space());
+    if (type == "BertPreTokenizer") steps.emplace_back(punctuation(SplitBehavior::isolated));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 PreTokenizerStep read_pre_tokenizer_step(const Value& value) {
   const Value& type = value.at("type");
   if (type.string() == "Split") return read_split(value);
   if (type.string() == "ByteLevel") return read_byte_level(value);
   if (type.string() == "Metaspace") return read_metaspace(value);
   if (type.string() == "Digits") return read_digits(value);
-  type.refuse("a pre-tokenizer Split, ByteLevel, Metaspace, Digits or Sequence", type.describe());
+  if (type.string() == "Punctuation") {
+    expect_members(value, {"type", "behavior"});
+    return punctuation(read_behavior(value.at("behavior")));
+  }
+  type.refuse(
+      "a pre-tokenizer Split, ByteLevel, Metaspace, Digits, Punctuation, Whitespace, "
+      "WhitespaceSplit, BertPreTokenizer or Sequence",
+      type.describe());
 }
 
 DecoderStep read_decoder_step(const Value& value) {
@@ -174,8 +237,13 @@ DecoderStep read_decoder_step(const Value& value) {
     const Metaspace step = read_metaspace(value);
     return MetaspaceDecoder{step.replacement, step.prepend != Metaspace::Prepend::never};
   }
-  type.refuse("a decoder ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace or Sequence",
-              type.describe());
+  if (type.string() == "WordPiece") {
+    expect_members(value, {"type", "prefix", "cleanup"});
+    return WordPieceDecoder{short_text(value.at("prefix")), value.at("cleanup").boolean()};
+  }
+  type.refuse(
+      "a decoder ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, WordPiece or Sequence",
+      type.describe());
 }
 
 }  // namespace
@@ -183,8 +251,13 @@ DecoderStep read_decoder_step(const Value& value) {
 Normalizer read_normalizer(const Value& value) {
   std::vector<NormalizerStep> steps;
   size_t count = 0;
-  each_step(value, "normalizers", count,
-            [&](const Value& item) { steps.push_back(read_normalizer_step(item)); });
+  each_step(value, "normalizers", count, [&](const Value& item) {
+    if (item.at("type").string() == "BertNormalizer") {
+      for (NormalizerStep& step : read_bert_normalizer(item)) steps.push_back(std::move(step));
+    } else {
+      steps.push_back(read_normalizer_step(item));
+    }
+  });
   return Normalizer(std::move(steps));
 }
 
@@ -195,7 +268,11 @@ PreTokenizer read_pre_tokenizer(const Value& value) {
     // A later step would see mapped bytes.
     if (!steps.empty() && std::holds_alternative<ByteLevel>(steps.back()))
       item.refuse("ByteLevel as the last pre-tokenizer", "another behind it");
-    steps.push_back(read_pre_tokenizer_step(item));
+    if (append_word_splits(item.at("type").string(), steps)) {
+      expect_members(item, {"type"});
+    } else {
+      steps.push_back(read_pre_tokenizer_step(item));
+    }
   });
   return PreTokenizer(std::move(steps));
 }

@@ -100,6 +100,29 @@ void append_by_library(std::string& out, std::string_view text, NormalForm form)
   for (const int32_t code : codes) append_character(out, static_cast<char32_t>(code));
 }
 
+template <class Visit>
+void each_character(std::string_view text, Visit&& visit) {
+  for (size_t at = 0; at < text.size();) {
+    const auto [code, bytes] = character_at(text, at);
+    visit(code, text.substr(at, bytes));
+    at += bytes;
+  }
+}
+
+utf8proc_category_t category_of(char32_t code) {
+  return utf8proc_category(static_cast<int32_t>(code));
+}
+
+// Not all of Han: extension E from its middle on, and no radicals.
+bool is_bert_ideograph(char32_t code) {
+  static constexpr std::pair<char32_t, char32_t> blocks[] = {
+      {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
+      {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
+  return std::any_of(std::begin(blocks), std::end(blocks), [code](const auto& block) {
+    return code >= block.first && code <= block.second;
+  });
+}
+
 }  // namespace
 
 void append_character(std::string& text, char32_t code) {
@@ -169,6 +192,39 @@ void append_lowercase(std::string& out, std::string_view text) {
     }
     at += bytes;
   }
+}
+
+void append_without_marks(std::string& out, std::string_view text, MarkKind marks) {
+  each_character(text, [&](char32_t code, std::string_view character) {
+    const auto category = category_of(code);
+    const bool is_mark = category == UTF8PROC_CATEGORY_MN ||
+                         (marks == MarkKind::all &&
+                          (category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME));
+    if (!is_mark) out += character;
+  });
+}
+
+void append_cleaned(std::string& out, std::string_view text) {
+  each_character(text, [&](char32_t code, std::string_view character) {
+    const auto category = category_of(code);
+    const bool is_blank = code == '\t' || code == '\n' || code == '\r';
+    if (is_blank || category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+        category == UTF8PROC_CATEGORY_ZP) {
+      out += ' ';
+    } else if (code != 0xFFFD && category != UTF8PROC_CATEGORY_CC &&
+               category != UTF8PROC_CATEGORY_CF && category != UTF8PROC_CATEGORY_CO) {
+      out += character;
+    }
+  });
+}
+
+void append_spaced_ideographs(std::string& out, std::string_view text) {
+  each_character(text, [&](char32_t code, std::string_view character) {
+    const bool is_ideograph = is_bert_ideograph(code);
+    if (is_ideograph) out += ' ';
+    out += character;
+    if (is_ideograph) out += ' ';
+  });
 }
 
 }  // namespace binade::data

@@ -47,4 +47,15 @@ void append_normalized(std::string& out, std::string_view text, NormalForm form)
 // Appends valid UTF-8 with each character in lower case by itself: no context, no locale.
 void append_lowercase(std::string& out, std::string_view text);
 
+// Appends valid UTF-8 without its combining marks: all, or those that take no space.
+enum class MarkKind : uint8_t { all, nonspacing };
+void append_without_marks(std::string& out, std::string_view text, MarkKind marks);
+
+// Appends valid UTF-8 without U+FFFD and characters that are control, format or for private use,
+// with a plain space for a tab, an end of line or any other white space.
+void append_cleaned(std::string& out, std::string_view text);
+
+// Appends valid UTF-8 with a space before and behind each ideograph of the blocks that BERT names.
+void append_spaced_ideographs(std::string& out, std::string_view text);
+
 }  // namespace binade::data

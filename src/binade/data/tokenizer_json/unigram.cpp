@@ -12,8 +12,6 @@ namespace {
 
 constexpr double unknown_penalty = 10;  // below the lowest score, as SentencePiece has it
 
-uint64_t edge(uint64_t node, char byte) { return node << 8U | static_cast<unsigned char>(byte); }
-
 // The best split of a word up to some byte.
 struct Step {
   double score = 0;
@@ -28,33 +26,11 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptio
       options_(options),
       scores_(std::move(scores)),
       unknown_score_(*std::min_element(scores_.begin(), scores_.end()) - unknown_penalty),
-      ends_(1, -1) {
-  for (int32_t id = 0; id < this->vocabulary().size(); ++id) {
-    uint64_t node = 0;
-    for (const char byte : this->vocabulary().token(id)) {
-      uint64_t next = edges_.find(edge(node, byte));
-      if (next == FlatMap::none) {
-        next = ends_.size();
-        edges_.set(edge(node, byte), next);
-        ends_.push_back(-1);
-      }
-      node = next;
-    }
-    ends_[node] = id;
-  }
-}
+      trie_(this->vocabulary()) {}
 
 void Unigram::encode(std::string_view word, EncodeScratch& scratch,
                      std::vector<int32_t>& ids) const {
-  if (word.size() > WordCache::max_bytes) return encode_word(word, scratch.budget, ids);
-  const uint64_t hash = WordCache::hash_of(word);
-  if (const auto known = scratch.cache.find(word, hash); known.data() != nullptr) {
-    ids.insert(ids.end(), known.begin(), known.end());
-    return;
-  }
-  const size_t before = ids.size();
-  encode_word(word, scratch.budget, ids);
-  scratch.cache.put(word, hash, std::span(ids).subspan(before));
+  encode_cached(word, scratch, ids, [&] { encode_word(word, scratch.budget, ids); });
 }
 
 void Unigram::encode_word(std::string_view word, WorkBudget& budget,
@@ -70,12 +46,12 @@ void Unigram::encode_word(std::string_view word, WorkBudget& budget,
   for (size_t begin = 0; begin < word.size();) {
     const size_t character = character_at(word, begin).bytes;
     bool has_single = false;
-    uint64_t node = 0;
+    TokenTrie::Node node = TokenTrie::root;
     size_t at = begin;
     for (; at < word.size(); ++at) {
-      node = edges_.find(edge(node, word[at]));
-      if (node == FlatMap::none) break;
-      const int32_t id = ends_[node];
+      node = trie_.next(node, word[at]);
+      if (node == TokenTrie::none) break;
+      const int32_t id = trie_.token_at(node);
       if (id < 0) continue;
       offer(begin, at + 1, scores_[static_cast<size_t>(id)] + best[begin].score, id);
       has_single |= at + 1 == begin + character;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "binade/data/tokenizer_json/flat_map.h"
 #include "binade/data/tokenizer_json/model.h"
+#include "binade/data/tokenizer_json/token_trie.h"
 
 namespace binade::data {
 
@@ -26,8 +26,7 @@ class Unigram final : public TokenModel {
   UnigramOptions options_;
   std::vector<double> scores_;  // by id
   double unknown_score_;
-  FlatMap edges_;              // a trie of all tokens: node and byte to node
-  std::vector<int32_t> ends_;  // per node: the token that ends there, or -1
+  TokenTrie trie_;
 };
 
 }  // namespace binade::data
