@@ -12,6 +12,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/generate.h"
+#include "binade/train/run/continuation.h"
 #include "bindings.h"
 
 namespace binade::python {
@@ -28,12 +29,15 @@ nb::bytes generate_text(nn::LanguageModel& model, const data::Tokenizer& tokeniz
   {
     const nb::gil_scoped_release no_gil;
     train::check_options(options);
-    text = tokenizer.decode(train::generate(
-        model, tokenizer.encode_prompt(prompt.empty() ? "\n" : prompt), options, [](int64_t) {
-          const nb::gil_scoped_acquire gil;  // Ctrl-C ends the text
-          if (PyErr_CheckSignals() != 0) throw nb::python_error();
-          return true;
-        }));
+    const train::ContinuationOptions all{.generate = options, .interrupted = [] {
+                                           const nb::gil_scoped_acquire gil;  // Ctrl-C
+                                           if (PyErr_CheckSignals() != 0) throw nb::python_error();
+                                           return false;
+                                         }};
+    text = train::continue_text(model, tokenizer,
+                                tokenizer.encode_prompt(prompt.empty() ? "\n" : prompt), all,
+                                [](std::string_view) {})
+               .text;
   }
   return nb::bytes(text.data(), text.size());
 }

@@ -101,6 +101,51 @@ class Services : public ::testing::Test {
   std::string message_;
 };
 
+// A tokenizer whose tokens are the words "w0" to "w255".
+std::string tokenizer_of_words() {
+  json tokens;
+  for (int64_t id = 0; id < vocab; ++id) tokens["w" + std::to_string(id)] = id;
+  const json tokenizer = {
+      {"version", "1.0"},
+      {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+      {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}},
+      {"model",
+       {{"type", "WordPiece"},
+        {"unk_token", "w0"},
+        {"continuing_subword_prefix", "##"},
+        {"max_input_chars_per_word", 100},
+        {"vocab", tokens}}}};
+  return tokenizer.dump();
+}
+
+// A completion goes on with its prompt, an answer stands alone.
+TEST_F(Services, WordsBehindAPromptKeepTheirSpace) {
+  folder_.put("tokenizer.json", tokenizer_of_words());
+  start({.streams = 4, .queue = 64});
+  const auto joined = [](const json& tokens) {
+    std::string text;
+    for (const json& token : tokens) text += token.get<std::string>();
+    return text;
+  };
+  json request = {{"prompt", "w7 w8"}, {"max_tokens", 3}, {"seed", 3}, {"logprobs", 0}};
+  const json choice = completion(request)["choices"][0];
+  EXPECT_THAT(choice["text"].get<std::string>(), ::testing::MatchesRegex("( w[0-9]+){3}"));
+  EXPECT_EQ(joined(choice["logprobs"]["tokens"]), choice["text"]);
+  request["echo"] = true;
+  const json echoed = completion(request)["choices"][0];
+  EXPECT_EQ(echoed["text"], "w7 w8" + choice["text"].get<std::string>());
+  EXPECT_EQ(joined(echoed["logprobs"]["tokens"]), echoed["text"]);
+
+  const json answer = chat({{"messages", {{{"role", "user"}, {"content", "w7"}}}},
+                            {"max_tokens", 3},
+                            {"logprobs", true}})["choices"][0];
+  const std::string text = answer["message"]["content"];
+  EXPECT_THAT(text, ::testing::MatchesRegex("w[0-9]+( w[0-9]+)*"));
+  std::string tokens;
+  for (const json& token : answer["logprobs"]["content"]) tokens += token["token"];
+  EXPECT_EQ(tokens, text);
+}
+
 TEST_F(Services, EchoAndScoreAPromptAsTheHarnessAsks) {
   const json reply = completion({{"model", "bytes"},
                                  {"prompt", {{65, 66, 67, 200}}},

@@ -148,7 +148,8 @@ class Generator {
                                                             if (!json) show(stream.add(part));
                                                           });
     if (conversation_) conversation_->add_answer(utf8(made.text));
-    show(json ? line_of({prompt, sample, made}) : stream.finish() + "\n");
+    show(json ? line_of({.prompt = prompt, .sample = sample, .made = made})
+              : stream.finish() + "\n");
     return made.finish;
   }
 
@@ -158,6 +159,7 @@ class Generator {
     struct Text {
       std::string prompt;
       int64_t sample;
+      std::optional<int64_t> before;  // the prompt's last id
       train::ContinuedText text;
       std::optional<train::Continuation> made = {};
       std::vector<train::ScoredToken> scores = {};
@@ -167,16 +169,18 @@ class Generator {
     const auto print_ready = [&] {
       for (; !texts.empty() && texts.front().made; texts.pop_front()) {
         const Text& one = texts.front();
-        show(title(printed++) + whole_text({one.prompt, one.sample, *one.made, one.scores}));
+        show(title(printed++) +
+             whole_text({one.prompt, one.sample, *one.made, one.before, one.scores}));
       }
     };
     const auto next = [&]() -> std::optional<train::StreamRequest> {
       const size_t prompt = started / static_cast<size_t>(count);
       if (prompt == prompts.size()) return {};
       const auto sample = static_cast<int64_t>(started++ % static_cast<size_t>(count));
-      Text* text = &texts.emplace_back(
-          Text{prompts[prompt], sample, train::ContinuedText(*tokenizer_, options_)});
-      train::StreamRequest request{.prompt = ids_of(text->prompt), .options = options_.generate};
+      train::StreamRequest request{.prompt = ids_of(prompts[prompt]), .options = options_.generate};
+      Text* text =
+          &texts.emplace_back(Text{prompts[prompt], sample, id_before(request.prompt),
+                                   train::ContinuedText(*tokenizer_, request.prompt, options_)});
       request.options.sample = sample;
       request.scores = {.generated = arguments_.top.has_value(), .top = arguments_.top.value_or(0)};
       request.on_token = [this, text](const train::ScoredToken& token) {
@@ -204,21 +208,28 @@ class Generator {
     const std::string& prompt;
     int64_t sample;
     const train::Continuation& made;
+    std::optional<int64_t> before = {};  // the id before the first token, if its text goes on
     std::span<const train::ScoredToken> scores = {};
   };
+
+  // Of the first token that follows a prompt.
+  std::optional<int64_t> id_before(const std::vector<int64_t>& prompt) const {
+    if (options_.is_answer || prompt.empty()) return {};
+    return prompt.back();
+  }
 
   // What print() shows of a text once it is complete.
   std::string whole_text(const CompleteText& text) const {
     if (arguments_.json) return line_of(text);
     return train::printable((conversation_ ? "" : text.prompt) + text.made.text) + "\n" +
-           table_of(text.scores);
+           table_of(text);
   }
 
   // A line for each token: its log-probability and text.
-  std::string table_of(std::span<const train::ScoredToken> scores) const {
+  std::string table_of(const CompleteText& text) const {
     std::string table;
-    std::optional<int64_t> before;
-    for (const train::ScoredToken& token : scores) {
+    std::optional<int64_t> before = text.before;
+    for (const train::ScoredToken& token : text.scores) {
       table += fmt::format("{:12.6f}  {}\n", token.log_prob,
                            json::in_quotes(data::token_text(*tokenizer_, before, token.id)));
       before = token.id;
@@ -248,19 +259,19 @@ class Generator {
     out.begin_object().key("prompt").value(utf8(text.prompt)).key("sample").value(text.sample);
     out.key("text").value(utf8(text.made.text)).key("tokens").value(text.made.tokens);
     out.key("finish").value(name(text.made.finish));
-    if (arguments_.top) write_scores(text.scores, out.key("logprobs"));
+    if (arguments_.top) write_scores(text, out.key("logprobs"));
     return out.end_object().text() + "\n";
   }
 
-  void write_scores(std::span<const train::ScoredToken> scores, json::Writer& out) const {
-    std::optional<int64_t> before;
+  void write_scores(const CompleteText& text, json::Writer& out) const {
+    std::optional<int64_t> before = text.before;
     const auto write = [&](int64_t id, float log_prob) {
       out.begin_object().key("id").value(id);
       out.key("token").value(utf8(data::token_text(*tokenizer_, before, id)));
       out.key("logprob").value(train::finite(log_prob));
     };
     out.begin_array();
-    for (const train::ScoredToken& token : scores) {
+    for (const train::ScoredToken& token : text.scores) {
       write(token.id, token.log_prob);
       out.key("top").begin_array();
       for (const auto& [id, log_prob] : token.top) {

@@ -20,9 +20,12 @@ std::string event_of(std::string_view data) { return "data: " + std::string(data
 Reply::Reply(ReplyFacts facts, std::shared_ptr<Answer> answer, const data::Tokenizer& tokenizer)
     : facts_(std::move(facts)), answer_(std::move(answer)), unfinished_(facts_.texts) {
   for (size_t i = 0; i < facts_.texts; ++i) {
-    Choice& choice = choices_.emplace_back(Choice{.tokens = TokenJson(tokenizer)});
+    const bool has_prompt = !facts_.first_prompt_ids.empty();
+    std::optional<int64_t> before;  // the first token that is written
+    if (!has_prompt && !facts_.last_prompt_ids.empty()) before = facts_.last_prompt_ids[i];
+    Choice& choice = choices_.emplace_back(Choice{.tokens = TokenJson(tokenizer, before)});
     if (!facts_.prompts.empty()) choice.text = facts_.prompts[i];
-    if (!facts_.first_prompt_ids.empty()) choice.first = facts_.first_prompt_ids[i];
+    if (has_prompt) choice.first = facts_.first_prompt_ids[i];
   }
 }
 

@@ -23,6 +23,7 @@ struct ReplyFacts {
   int64_t prompt_tokens = 0;
   std::vector<std::string> prompts = {};       // of each text, to be echoed; empty: none is
   std::vector<int64_t> first_prompt_ids = {};  // of each text whose prompt is scored
+  std::vector<int64_t> last_prompt_ids = {};   // of each text that goes on with its prompt
   size_t texts = 1;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "binade/base/error.h"
@@ -30,10 +31,10 @@ struct GrowingText {
   train::ContinuedText text;
 
   GrowingText(std::shared_ptr<Answer> to, size_t choice, const data::Tokenizer& tokenizer,
-              const train::ContinuationOptions& options)
+              std::span<const int64_t> prompt, const train::ContinuationOptions& options)
       : answer(std::move(to)),
         part{.choice = choice},
-        text(tokenizer, options, [this](std::string_view more) { part.text += more; }) {}
+        text(tokenizer, prompt, options, [this](std::string_view more) { part.text += more; }) {}
 
   bool add(const train::ScoredToken& token) {
     part.tokens.push_back(token);
@@ -176,7 +177,8 @@ TextJob Service::job_of(const Texts& texts, size_t index,
   train::ContinuationOptions options = texts.options;
   options.generate.tokens = texts.tokens[prompt];
   options.generate.sample = static_cast<int64_t>(index % count);
-  const auto text = std::make_shared<GrowingText>(answer, index, *tokenizer_, options);
+  const auto text =
+      std::make_shared<GrowingText>(answer, index, *tokenizer_, texts.prompts[prompt], options);
   train::StreamRequest request{.prompt = texts.prompts[prompt],
                                .options = options.generate,
                                .scores = {.generated = is_scored,
@@ -218,6 +220,7 @@ std::unique_ptr<Reply> Service::begin(Texts texts) {
   for (size_t i = 0; i < count; ++i) {
     const size_t prompt = i / static_cast<size_t>(request.count);
     jobs.push_back(job_of(texts, i, answer));
+    if (!is_chat) facts.last_prompt_ids.push_back(texts.prompts[prompt].back());
     if (texts.echoed.empty()) continue;
     facts.prompts.push_back(texts.echoed[prompt]);
     if (facts.log_probs) facts.first_prompt_ids.push_back(texts.prompts[prompt][0]);

@@ -13,7 +13,9 @@ namespace binade::serve {
 // writes the tokens that follow those of the call before.
 class TokenJson {
  public:
-  explicit TokenJson(const data::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  // `before`: the id that the first token follows in its text, if there is one.
+  TokenJson(const data::Tokenizer& tokenizer, std::optional<int64_t> before)
+      : tokenizer_(&tokenizer), before_(before) {}
 
   // `logprobs` of completions: lists of equal length. The prompt's first token, if given, has no
   // log-probability.
@@ -24,7 +26,7 @@ class TokenJson {
 
  private:
   const data::Tokenizer* tokenizer_;
-  std::optional<int64_t> before_ = {};
+  std::optional<int64_t> before_;
   int64_t offset_ = 0;  // characters of the text so far
 };
 

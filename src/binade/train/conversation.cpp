@@ -26,6 +26,7 @@ std::vector<int64_t> ids_before_answer(const data::ChatTemplate& chat,
 
 void end_with_answer(const data::ChatTemplate& chat, const data::Tokenizer& tokenizer,
                      ContinuationOptions& options) {
+  options.is_answer = true;
   const std::string& end = chat.answer_end;
   // The token, without the white space that some templates write before it.
   const std::vector<int64_t> ids =

@@ -16,7 +16,7 @@ std::vector<int64_t> ids_before_answer(const data::ChatTemplate& chat,
                                        const data::Tokenizer& tokenizer,
                                        const std::vector<data::Message>& messages);
 
-// Makes a continuation end with the answer.
+// Makes a continuation an answer, and end with it.
 void end_with_answer(const data::ChatTemplate& chat, const data::Tokenizer& tokenizer,
                      ContinuationOptions& options);
 

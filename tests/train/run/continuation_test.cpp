@@ -5,6 +5,7 @@
 
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
+#include "support/paths.h"
 
 namespace binade::train {
 namespace {
@@ -80,6 +81,40 @@ TEST(Continuation, EndsByLengthStopOrEos) {
   options.interrupted = [] { return true; };
   EXPECT_EQ(name(made().finish), "interrupted");
   EXPECT_EQ(shown, all.text.substr(0, 1));
+}
+
+// Tokens of words begin with a space, which decoding takes from the first one.
+TEST(Continuation, TheFirstWordKeepsItsSpace) {
+  const auto tokenizer =
+      data::open_tokenizer(test::golden_dir() + "/tokenizers/metaspace_always.json");
+  const std::string text = "the quick brown fox";
+  const std::vector<int64_t> ids = tokenizer->encode(text);
+  for (size_t cut = 1; cut < ids.size(); ++cut) {
+    const std::span prompt(ids.data(), cut);
+    std::string joined = tokenizer->decode(prompt), alone;
+    ContinuedText goes_on(*tokenizer, prompt, {}), answers(*tokenizer, prompt, {.is_answer = true});
+    for (const int64_t id : std::span(ids).subspan(cut)) {
+      goes_on.add(id);
+      answers.add(id);
+    }
+    EXPECT_EQ(joined + goes_on.finish().text, text) << cut;
+    EXPECT_EQ(answers.finish().text, tokenizer->decode(std::span(ids).subspan(cut))) << cut;
+  }
+}
+
+// Only the end of a prompt is decoded; special tokens in it have no text.
+TEST(Continuation, AfterALongPrompt) {
+  const auto tokenizer = data::open_tokenizer(test::golden_dir() + "/tokenizers/llama2.json");
+  std::string prompt = "the";
+  for (int i = 0; i < 40; ++i) prompt += " fox";
+  std::vector<int64_t> ids = tokenizer->encode_prompt(prompt);
+  const std::vector<int64_t> more = tokenizer->encode("quick");  // with a space in front
+  for (const bool ends_special : {false, true}) {
+    if (ends_special) ids.push_back(tokenizer->template_ids().after[0]);
+    ContinuedText text(*tokenizer, ids, {});
+    for (const int64_t id : more) text.add(id);
+    EXPECT_EQ(text.finish().text, " quick");
+  }
 }
 
 TEST(Continuation, GenerationSettingsSayWhatEndsAText) {

@@ -12,6 +12,8 @@ namespace binade::train {
 namespace {
 
 constexpr int64_t max_generation_config = 1 << 20;
+// Ids of the prompt's end: enough that not all are special tokens, which have no text.
+constexpr size_t max_context = 16;
 
 // The length of the longest end of `text` with which `stop` begins.
 size_t overlap(std::string_view text, std::string_view stop) {
@@ -43,9 +45,15 @@ std::string_view name(Finish finish) {
   return names[static_cast<size_t>(finish)];
 }
 
-ContinuedText::ContinuedText(const data::Tokenizer& tokenizer, const ContinuationOptions& options,
+ContinuedText::ContinuedText(const data::Tokenizer& tokenizer, std::span<const int64_t> prompt,
+                             const ContinuationOptions& options,
                              std::function<void(std::string_view)> show)
-    : tokenizer_(tokenizer), options_(options), show_(std::move(show)), stop_(options.stops) {}
+    : tokenizer_(tokenizer), options_(options), show_(std::move(show)), stop_(options.stops) {
+  if (options.is_answer) return;
+  const auto tail = prompt.last(std::min(prompt.size(), max_context));
+  ids_.assign(tail.begin(), tail.end());
+  decoded_ = tokenizer.decode(ids_);
+}
 
 void ContinuedText::append(const std::string& text) {
   result_.text += text;
@@ -77,7 +85,7 @@ Continuation ContinuedText::finish() {
 Continuation continue_text(nn::LanguageModel& model, const data::Tokenizer& tokenizer,
                            const std::vector<int64_t>& prompt, const ContinuationOptions& options,
                            FunctionRef<void(std::string_view)> show) {
-  ContinuedText text(tokenizer, options, show);
+  ContinuedText text(tokenizer, prompt, options, show);
   generate(model, prompt, options.generate, [&](int64_t token) { return text.add(token); });
   return text.finish();
 }

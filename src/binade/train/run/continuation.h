@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ struct Continuation {
 struct ContinuationOptions {
   GenerateOptions generate = {};
   std::vector<std::string> stops = {};
+  // The text is shown by itself, not behind its prompt: it may lose a space at the beginning.
+  bool is_answer = false;
   // Asked after every token whether to end the text, for example after Ctrl-C.
   bool (*interrupted)() = nullptr;
 };
@@ -51,7 +54,8 @@ struct ContinuationOptions {
 class ContinuedText {
  public:
   // `show`, if given, is called with each new part of the text.
-  ContinuedText(const data::Tokenizer& tokenizer, const ContinuationOptions& options,
+  ContinuedText(const data::Tokenizer& tokenizer, std::span<const int64_t> prompt,
+                const ContinuationOptions& options,
                 std::function<void(std::string_view)> show = {});
 
   // Returns whether the text goes on.
@@ -66,8 +70,8 @@ class ContinuedText {
   ContinuationOptions options_;
   std::function<void(std::string_view)> show_;
   StopText stop_;
-  // A token's text may depend on earlier tokens, so all are decoded each time and only the new part
-  // is added.
+  // A token's text may depend on earlier tokens, so all are decoded each time, behind the end of
+  // the prompt, and only the new part is added.
   std::vector<int64_t> ids_;
   std::string decoded_;
   Continuation result_;

@@ -29,7 +29,7 @@ std::optional<data::Documents::Example> find_example(const data::Tokens& validat
 }
 
 ContinuationOptions answer_options(const Config& config, const data::Tokenizer& tokenizer) {
-  ContinuationOptions options;
+  ContinuationOptions options{.is_answer = true};
   options.generate.eos = model_config(config).eos;
   if (const auto chat = data::chat_template_beside(config.data.tokenizer, config.data.chat))
     end_with_answer(*chat, tokenizer, options);
