@@ -159,7 +159,7 @@ class Generator {
     struct Text {
       std::string prompt;
       int64_t sample;
-      std::optional<int64_t> before;  // the prompt's last id
+      std::optional<int64_t> before;  // see CompleteText
       train::ContinuedText text;
       std::optional<train::Continuation> made = {};
       std::vector<train::ScoredToken> scores = {};

@@ -106,6 +106,20 @@ TEST(TokenizerJson, WhatTransformersNeedsBesideAModel) {
   EXPECT_EQ(testing::content_of(folder / "tokenizer_config.json"), "{}");
 }
 
+TEST(TokenizerJson, TransformersLearnsTheRolesOfSpecialTokens) {
+  const testing::TemporaryFolder folder;
+  folder.put("tokenizer.json", testing::content_of(testing::golden("tokenizers/bert.json")));
+  add_huggingface_files(folder.path(), 500);
+  const json::Document config =
+      json::parse(testing::content_of(folder / "tokenizer_config.json"), {});
+  const std::pair<const char*, const char*> roles[] = {{"unk_token", "[UNK]"},
+                                                       {"pad_token", "[PAD]"},
+                                                       {"cls_token", "[CLS]"},
+                                                       {"sep_token", "[SEP]"}};
+  for (const auto& [role, token] : roles) EXPECT_EQ(config.root().at(role).string(), token);
+  EXPECT_EQ(config.root().find("mask_token"), nullptr);  // not in its vocabulary
+}
+
 // The library that made the model is the reference.
 TEST(TokenizerJson, SentencePieceModelsKeepTheirIds) {
   const std::string text =

@@ -101,7 +101,7 @@ TEST(WordPiece, EveryShortWord) {
   EXPECT_GT(known, 300);
 }
 
-// Each character begins a token of 4,095 characters that does not end.
+// At each character begins a token of 4,097 that is never complete.
 TEST(WordPiece, WorkIsBounded) {
   const WordPiece model(Vocabulary({"[UNK]", "a", "##a", "##" + std::string(4096, 'a') + "c"}),
                         {.unknown = "[UNK]", .max_characters = 1 << 20});

@@ -41,11 +41,11 @@ void add_tokenizer_json(const fs::path& folder, int64_t vocab) {
 
 // The roles that transformers gives to tokens of these names.
 std::string tokenizer_config(const fs::path& tokenizer) {
-  constexpr std::pair<const char*, const char*> roles[] = {{"bos_token", "<s>"},
-                                                           {"eos_token", "</s>"},
-                                                           {"eos_token", "<|endoftext|>"},
-                                                           {"unk_token", "<unk>"},
-                                                           {"pad_token", "<pad>"}};
+  constexpr std::pair<const char*, const char*> roles[] = {
+      {"bos_token", "<s>"},    {"eos_token", "</s>"},  {"eos_token", "<|endoftext|>"},
+      {"unk_token", "<unk>"},  {"unk_token", "[UNK]"}, {"pad_token", "<pad>"},
+      {"pad_token", "[PAD]"},  {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"},
+      {"mask_token", "[MASK]"}};
   const json::Document document =
       json::parse(io::read_text(tokenizer, tokenizer_writer, max_tokenizer_bytes),
                   {.reader = tokenizer_writer, .file = tokenizer.string()});

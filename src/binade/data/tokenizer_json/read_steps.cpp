@@ -103,8 +103,7 @@ NormalizerStep read_normalizer_step(const Value& value) {
   }
   type.refuse(
       "a normalizer NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Prepend, "
-      "Replace "
-      "or Sequence",
+      "Replace or Sequence",
       type.describe());
 }
 
