@@ -130,11 +130,11 @@ TEST_F(Services, WordsBehindAPromptKeepTheirSpace) {
   json request = {{"prompt", "w7 w8"}, {"max_tokens", 3}, {"seed", 3}, {"logprobs", 0}};
   const json choice = completion(request)["choices"][0];
   EXPECT_THAT(choice["text"].get<std::string>(), ::testing::MatchesRegex("( w[0-9]+){3}"));
-  EXPECT_EQ(joined(choice["logprobs"]["tokens"]), choice["text"]);
+  EXPECT_EQ(joined(choice["logprobs"]["tokens"]), choice["text"].get<std::string>());
   request["echo"] = true;
   const json echoed = completion(request)["choices"][0];
   EXPECT_EQ(echoed["text"], "w7 w8" + choice["text"].get<std::string>());
-  EXPECT_EQ(joined(echoed["logprobs"]["tokens"]), echoed["text"]);
+  EXPECT_EQ(joined(echoed["logprobs"]["tokens"]), echoed["text"].get<std::string>());
 
   const json answer = chat({{"messages", {{{"role", "user"}, {"content", "w7"}}}},
                             {"max_tokens", 3},
@@ -228,7 +228,7 @@ TEST_F(Services, StreamTheTextOfTheWholeAnswer) {
   }
   EXPECT_GT(events.size(), 6u);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(texts[i], whole["choices"][i]["text"]);
+    EXPECT_EQ(texts[i], whole["choices"][i]["text"].get<std::string>());
     EXPECT_EQ(tokens[i], whole["choices"][i]["logprobs"]["token_logprobs"]);
     EXPECT_EQ(reasons[i], "length");
   }
@@ -252,7 +252,7 @@ TEST_F(Services, ChatInChunksWithARole) {
   const std::vector<json> events = events_of(*service_->chat(request.dump()));
   EXPECT_EQ(events[0]["choices"][0]["delta"]["role"], "assistant");
   for (const json& event : events) text += event["choices"][0]["delta"].value("content", "");
-  EXPECT_EQ(text, whole["choices"][0]["message"]["content"]);
+  EXPECT_EQ(text, whole["choices"][0]["message"]["content"].get<std::string>());
 }
 
 TEST_F(Services, EndBeforeAStopText) {
