@@ -11,8 +11,8 @@ namespace binade::formats::tensor_core {
 
 enum class Accumulator : uint8_t { f32, f16 };
 
-// How a summand of zero enters the largest exponent. Two published models differ, and only for sums
-// below about 2^-126, or for zeros beside factors above 2^100: training data does not reach either.
+// How a summand of zero enters the largest exponent. Two published models differ, for sums below
+// about 2^-126 and for zeros beside factors above 2^100. An H200 leaves them out.
 enum class ZeroSummands : uint8_t {
   least_exponent,  // a zero factor or c of zero has the exponent -126 (MMA-Sim)
   left_out,        // not at all; E is at least Unit::least_exponent (MATLAB-tensor-core)
@@ -23,7 +23,7 @@ struct Options {
   const Format* a = &spec::bf16;  // bf16, f16, tf32, e4m3 or e5m2
   const Format* b = &spec::bf16;
   Accumulator accumulator = Accumulator::f32;
-  ZeroSummands zeros = ZeroSummands::least_exponent;
+  ZeroSummands zeros = ZeroSummands::left_out;
   // If not 0, each `promote_every` of K are summed by themselves and added to an f32 register by
   // fused multiply-adds, as kernels do for FP8's short accumulator: usually 128.
   int64_t promote_every = 0;
