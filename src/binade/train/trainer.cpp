@@ -91,8 +91,8 @@ bool packs_on_device(const Config& config, nn::LanguageModel& model) {
 
 GraphMode graph_mode(const Config& config, nn::LanguageModel& model,
                      const ranks::Sharded& sharded) {
-  const bool varies =
-      (config.data.pack && !packs_on_device(config, model)) || sharded.releases_weights();
+  const bool varies = (config.data.pack && !packs_on_device(config, model)) ||
+                      sharded.releases_weights() || config.run.audit > 0;
   return varies ? GraphMode::off : config.train.graph;
 }
 

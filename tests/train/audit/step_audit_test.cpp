@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "binade/backend/gpu.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/train/run/loop.h"
@@ -245,6 +246,40 @@ Flip try_flip(const Config& config, const std::vector<Kernel>& kernels) {
   });
   for (int step = 0; step < 2; ++step) trainer.step(small_tokens());
   return flip;
+}
+
+class StepAuditGpu : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  }
+  static Config on_gpu(const char* precision, double share) {
+    Config config = tiled(precision, share, 1);
+    config.model.width = 128;
+    config.model.hidden = 512;
+    config.train.batch = 4;
+    config.train.device = Device::cuda();
+    return config;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Precisions, StepAuditGpu,
+                         ::testing::Values("fp32", "tf32", "bf16", "fp16", "fp8"));
+
+TEST_P(StepAuditGpu, ChangesNoBitAndRaisesNoFalseAlarm) {
+  const Outcome outcome = train_steps(on_gpu(GetParam(), 1), 3);
+  EXPECT_EQ(outcome.findings, 0);
+  EXPECT_EQ(outcome.counts.audited, outcome.counts.pieces);
+  EXPECT_GT(outcome.counts.kernels, 3 * 2 * 8);
+  EXPECT_EQ(differing_parts(outcome.hash, train_steps(on_gpu(GetParam(), 0), 3).hash), "");
+}
+
+TEST_P(StepAuditGpu, FindsFlippedBits) {
+  Config config = on_gpu(GetParam(), 1);
+  const std::vector<Kernel> kernels = kernels_of(config);
+  int found = 0;
+  for (config.train.seed = 2; config.train.seed < 12; ++config.train.seed)
+    found += try_flip(config, kernels).found ? 1 : 0;
+  EXPECT_EQ(found, 10);
 }
 
 TEST(StepAuditSlow, FindsAsManyOfAThousandFlipsAsItsShareSays) {

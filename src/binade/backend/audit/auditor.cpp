@@ -7,6 +7,7 @@
 
 #include "binade/backend/audit/session.h"
 #include "binade/backend/capabilities.h"
+#include "binade/backend/transfer.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 
@@ -68,11 +69,6 @@ double value_of(DType dtype, uint64_t bits) {
 std::unique_ptr<AuditSession> new_session(Device device, AuditOptions options) {
   if (active_audit != nullptr)
     fail("audit", {.argument = "auditor", .expected = "one at a time", .found = "another one"});
-  if (!capabilities(device).is_host_readable)
-    fail("audit", {.argument = "device",
-                   .expected = "a CPU",
-                   .found = to_string(device),
-                   .hint = "results of GPUs are not audited yet: leave --audit out"});
   auto session = std::make_unique<AuditSession>();
   session->device = device;
   session->options = std::move(options);
@@ -86,7 +82,12 @@ AuditSession& audit_session() { return *active_audit; }
 
 Auditor::Auditor(Device device, AuditOptions options)
     : session_(new_session(device, std::move(options))), scope_(active_audit, session_.get()) {
-  session_->audited.matmul.matmul = audit::matmul;
+  MatmulKernels& matmuls = session_->audited.matmul;
+  matmuls.matmul = audit::matmul;
+  if (!capabilities(device).is_host_readable) {
+    matmuls.matmul = audit::modelled_matmul;
+    matmuls.matmul_swiglu = audit::modelled_matmul_swiglu;
+  }
   session_->audited.norm.forward = audit::norm_forward;
   session_->audited.norm.backward = audit::norm_backward;
   session_->audited.optimizer.update = audit::update;
@@ -103,6 +104,25 @@ void Auditor::begin_step(int64_t step) {
 void Auditor::end_step() { session_->is_running = false; }
 
 const AuditCounts& Auditor::counts() const { return session_->counts; }
+
+void flip_bit(const AuditedResult& result, int64_t byte, int bit) {
+  TensorView at = result.view;
+  at.data = at.as<std::byte>() + byte;
+  at.dtype = DType::u8;
+  at.shape = {1};
+  at.strides = {1};
+  const auto mask = static_cast<uint8_t>(1 << bit);
+  if (capabilities(result.device).is_host_readable) {
+    *at.as<uint8_t>() ^= mask;
+    return;
+  }
+  const ElementwiseKernels& kernels = of(result.device).elementwise;
+  const Tensor there = Tensor::empty(at.shape, DType::u8, result.device);
+  kernels.copy(at, there);
+  const Tensor here = transfer(there, Device::cpu());
+  *here.mutable_data<uint8_t>() ^= mask;
+  kernels.copy(transfer(here, result.device), at);
+}
 
 const Backend* audited(Device device) {
   const bool is_active = active_audit != nullptr && device == active_audit->device;
@@ -134,24 +154,40 @@ const std::byte* element(const TensorView& view, const Rows& rows, int64_t row, 
   return view.as<const std::byte>() + at * static_cast<int64_t>(size_of(view.dtype));
 }
 
+bool is_on_host() { return capabilities(active_audit->device).is_host_readable; }
+
+Copy dense_like(const TensorView& part) {
+  const memory::CategoryGuard category(memory::Category::workspace);
+  Copy copy;
+  if (!part.present) return copy;
+  copy.tensor = Tensor::empty(part.shape, part.dtype, active_audit->device);
+  copy.view = copy.tensor;
+  return copy;
+}
+
 }  // namespace
 
 Copy zeros_like(const TensorView& part) {
-  Copy copy;
+  Copy copy = dense_like(part);
   if (!part.present) return copy;
-  copy.bytes.resize(static_cast<size_t>(part.numel()) * size_of(part.dtype));
-  copy.view = part;
-  copy.view.data = copy.bytes.data();
-  copy.view.strides = dense_strides(part.shape);
+  if (is_on_host()) {
+    std::memset(copy.view.data, 0, static_cast<size_t>(copy.tensor.bytes()));
+  } else {
+    active_audit->plain.elementwise.fill(copy.view, 0);
+  }
   return copy;
 }
 
 Copy copy_of(const TensorView& part) {
-  Copy copy = zeros_like(part);
+  Copy copy = dense_like(part);
   if (!part.present) return copy;
+  if (!is_on_host()) {
+    active_audit->plain.elementwise.copy(part, copy.view);
+    return copy;
+  }
   const Rows rows = rows_of(part);
   const size_t size = size_of(part.dtype);
-  std::byte* to = copy.bytes.data();
+  auto* to = copy.view.as<std::byte>();
   for (int64_t i = 0; i < rows.count; ++i) {
     if (rows.stride == 1) {
       std::memcpy(to, element(part, rows, i, 0), static_cast<size_t>(rows.width) * size);
@@ -161,6 +197,14 @@ Copy copy_of(const TensorView& part) {
     for (int64_t j = 0; j < rows.width; ++j, to += size)
       std::memcpy(to, element(part, rows, i, j), size);
   }
+  return copy;
+}
+
+Copy on_host(const TensorView& part) {
+  Copy copy = copy_of(part);
+  if (!part.present || is_on_host()) return copy;
+  copy.tensor = transfer(copy.tensor, Device::cpu());
+  copy.view = copy.tensor;
   return copy;
 }
 
@@ -194,11 +238,19 @@ AuditedKernel::AuditedKernel(const char* kernel, int64_t pieces)
 
 void AuditedKernel::written(const TensorView& result) const {
   if (active_audit->options.inject && result.present)
-    active_audit->options.inject({kernel_, op_, result});
+    active_audit->options.inject({kernel_, op_, active_audit->device, result});
 }
 
 void AuditedKernel::again(const std::function<void()>& work) {
+  if (!is_on_host()) return work();  // on some multiprocessor
   core_ = active_audit->other.run(core_choice_++, work);
+}
+
+void AuditedKernel::compare(const Compared& piece) const {
+  if (is_on_host() || !piece.found.present) return audit::compare(source(), piece);
+  const Copy found = on_host(piece.found), expected = on_host(piece.expected);
+  audit::compare(source(),
+                 {piece.tensor, found.view, expected.view, piece.first, piece.row_stride});
 }
 
 std::vector<int64_t> choose_of_exchange(int64_t number, int64_t pair, int64_t pieces) {

@@ -47,7 +47,7 @@ void ExchangeAudit::expect(int64_t bytes, size_t chosen) const {
 
 void ExchangeAudit::arrived(std::span<std::byte> bytes) const {
   if (is_on() && audit_session().options.inject && !bytes.empty())
-    audit_session().options.inject({kernel_name, op_, view_of(bytes)});
+    audit_session().options.inject({kernel_name, op_, Device::cpu(), view_of(bytes)});
 }
 
 void ExchangeAudit::compare(const std::string& what, size_t begin, std::span<const std::byte> found,

@@ -2,6 +2,7 @@
 #include <variant>
 
 #include "binade/backend/audit/session.h"
+#include "binade/backend/audit/tiles.h"
 #include "binade/backend/update_rules.h"
 #include "binade/base/division.h"
 #include "binade/formats/dynamic_code.h"
@@ -11,55 +12,7 @@
 namespace binade::backend::audit {
 namespace {
 
-constexpr int64_t tile_size = 64, rows_of_norm = 16;
-
-// A part of an axis. The last one overlaps the one before, so that all have one size: kernels treat
-// single rows and columns differently.
-struct Part {
-  int64_t begin, count;
-};
-
-Part part_of(int64_t axis, int64_t size, int64_t index) {
-  const int64_t count = std::min(axis, size);
-  return {std::min(index * size, axis - count), count};
-}
-
-struct Tile {
-  int64_t batch;
-  Part rows, columns;
-
-  TensorView of(const TensorView& y) const {
-    if (!y.present) return y;
-    TensorView matrix = slice(slice(slice(y, 0, batch, 1), 1, rows.begin, rows.count), 2,
-                              columns.begin, columns.count);
-    return only_matrix(matrix);
-  }
-  TensorView of_a(const TensorView& a) const {
-    return slice(slice(a, 0, batch, 1), 1, rows.begin, rows.count);
-  }
-  TensorView of_b(const TensorView& b) const {
-    return slice(slice(b, 0, batch, 1), 2, columns.begin, columns.count);
-  }
-};
-
-class Tiles {
- public:
-  explicit Tiles(const TensorView& y)
-      : shape_(y.shape),
-        rows_(divide_up(y.shape[1], tile_size)),
-        columns_(divide_up(y.shape[2], tile_size)) {}
-
-  int64_t count() const { return shape_[0] * rows_ * columns_; }
-  Tile operator[](int64_t index) const {
-    const int64_t in_batch = index % (rows_ * columns_);
-    return {index / (rows_ * columns_), part_of(shape_[1], tile_size, in_batch / columns_),
-            part_of(shape_[2], tile_size, in_batch % columns_)};
-  }
-
- private:
-  Shape shape_;
-  int64_t rows_, columns_;
-};
+constexpr int64_t rows_of_norm = 16;
 
 // What a norm's rows are sliced along: views as [rows, width], statistics as [rows].
 class RowPieces {
@@ -159,13 +112,12 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) 
     const Copy pre = zeros_like(tile.of(epilogue.pre_activation));
     const Copy amax = zeros_like(epilogue.amax_y);
     Epilogue part = epilogue;
-    if (part.bias.present) part.bias = slice(part.bias, 0, tile.columns.begin, tile.columns.count);
+    part.bias = tile.of_bias(part.bias);
     if (pre.view.present) part.pre_activation = batch_of_one(pre.view);
     part.amax_y = amax.view;
     kernel.again(
         [&] { plain.matmul(tile.of_a(a), tile.of_b(b), batch_of_one(results[i].view), part); });
-    const int64_t first =
-        (tile.batch * y.shape[1] + tile.rows.begin) * y.shape[2] + tile.columns.begin;
+    const int64_t first = tile.first_of(y);
     kernel.compare({"y", tile.of(y), results[i].view, first, y.shape[2]});
     kernel.compare(
         {"pre_activation", tile.of(epilogue.pre_activation), pre.view, first, y.shape[2]});

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <thread>
 #include <vector>
@@ -34,20 +33,17 @@ bool has_session();
 // Whether this call is audited: within a step, on its thread.
 bool is_on();
 
-// Memory of its own for a part of a tensor.
+// Memory of its own for a part of a tensor, on its device.
 struct Copy {
-  Copy() = default;
-  Copy(Copy&&) = default;  // the view stays valid
-  Copy& operator=(Copy&&) = default;
-  ~Copy() = default;
-
   TensorView view = {};  // dense; absent if the tensor is
-  std::vector<std::byte> bytes = {};
+  Tensor tensor = {};
 };
 // The elements of a view of at most two axes.
 Copy copy_of(const TensorView& part);
 // Zeros in place of them.
 Copy zeros_like(const TensorView& part);
+// A dense copy of a view of at most two axes in the host's memory.
+Copy on_host(const TensorView& part);
 
 // `count` elements (rows, of two axes) of `view` from `begin` on, along `axis`.
 TensorView slice(TensorView view, int axis, int64_t begin, int64_t count);
@@ -69,7 +65,7 @@ struct Source {
   int64_t op;
   int core;  // that computed it again; -1: unknown
 };
-// Reports a part that differs.
+// Reports a part of which any bit differs.
 void compare(const Source& source, const Compared& piece);
 
 // Of the pieces that one rank sends to another in an exchange, those that are sent again.
@@ -87,7 +83,8 @@ class AuditedKernel {
   // Runs a second computation on another core.
   void again(const std::function<void()>& work);
   // Reports a piece that differs.
-  void compare(const Compared& piece) const { audit::compare({kernel_, op_, core_}, piece); }
+  void compare(const Compared& piece) const;
+  Source source() const { return {kernel_, op_, core_}; }
 
  private:
   const char* kernel_;
@@ -99,6 +96,9 @@ class AuditedKernel {
 
 // Kernels that call those of the device and audit them.
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
+// Those of a GPU, by the CPU's model of tensor cores (modelled_matmul.cpp).
+void modelled_matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
+void modelled_matmul_swiglu(const LinearSwiGlu& args);
 void norm_forward(const NormForward& args);
 void norm_backward(const NormBackward& args);
 void update(std::span<const UpdateItem> items, const UpdateRule& rule, UpdateControl control);

@@ -52,7 +52,7 @@ void flip(const backend::AuditedResult& result, std::optional<Fault>& fault) {
   }
   const auto size = static_cast<int64_t>(size_of(result.view.dtype));
   const int64_t bit = fault->bit % (8 * size);
-  result.view.as<uint8_t>()[fault->element * size + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  backend::flip_bit(result, fault->element * size + bit / 8, static_cast<int>(bit % 8));
   fault.reset();
 }
 
@@ -150,7 +150,11 @@ std::string audit_text(const StepAudit& audit) {
   const backend::AuditCounts& counts = audit.counts();
   const std::string done = fmt::format("audited {} of {} pieces of work", grouped(counts.audited),
                                        grouped(counts.pieces));
-  if (audit.findings() == 0) return done + ": all equal";
+  const std::string rounded =
+      counts.rounded == 0
+          ? ""
+          : fmt::format(" ({} of them in a second run of a GPU matmul)", grouped(counts.rounded));
+  if (audit.findings() == 0) return done + ": all equal" + rounded;
   return fmt::format("{}: {} differ{}, see audit.jsonl", done, grouped(audit.findings()),
                      audit.findings() == 1 ? "s" : "");
 }
