@@ -83,7 +83,10 @@ const std::vector<Arrangement>& arrangements() {
       {.name = "bf16 LoRA, best model",
        .options = "--precision bf16 --lora-rank 4 --keep-best",
        .on_base_model = true},
-      {.name = "bf16, two ranks", .options = "--precision bf16", .ranks = 2}};
+      {.name = "bf16, two ranks", .options = "--precision bf16", .ranks = 2},
+      {.name = "bf16, two ranks, weight shards",
+       .options = "--precision bf16 --weight-shards --keep-best",
+       .ranks = 2}};
   return all;
 }
 

@@ -25,7 +25,8 @@ TEST(ModelFolder, IsTheFolderItselfOrTheNewestCheckpointOfARun) {
     const std::string name = "run/checkpoints/" + checkpoint_name(step);
     make(name, "config.json");
     make(name, "model.safetensors");
-    folder.put(name + "/manifest.json", manifest_text(folder / name, step, {}, "test"));
+    folder.put(name + "/manifest.json",
+               manifest_text(folder / name, {.step = step, .facts = {}, .files = {}}, "test"));
   }
   make("run/checkpoints/step-11", "half_written");
   make("run/checkpoints/.step-12.tmp", "manifest.json");

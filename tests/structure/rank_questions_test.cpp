@@ -24,9 +24,13 @@ const std::vector<std::string> about_processes = {
     "train/hash/trainer_hash.cpp",  // the elements that this rank hashes, and the sum of all ranks'
     "train/hash/trainer_hash.cpp",
     "train/trainer_state.cpp",  // one rank holds the sum so far
-    "train/run/check.cpp",      // settings that many ranks exclude
-    "train/run/check.cpp",      // and devices
-    "train/run/follow.cpp",     // the cores of a machine with several ranks
+    "train/trainer_state.cpp",  // the weights that each rank writes
+    "train/trainer_state.cpp",
+    "train/trainer_state.cpp",
+    "train/trainer_state.cpp",
+    "train/run/check.cpp",   // settings that many ranks exclude
+    "train/run/check.cpp",   // and devices
+    "train/run/follow.cpp",  // the cores of a machine with several ranks
     "train/run/follow.cpp",
     "train/run/loop.cpp",          // rank 0 leads, the others follow
     "train/run/introduction.cpp",  // the first lines of a run

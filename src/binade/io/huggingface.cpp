@@ -13,6 +13,7 @@
 #include "binade/io/huggingface_config.h"
 #include "binade/io/huggingface_parts.h"
 #include "binade/io/lora.h"
+#include "binade/io/weight_shards.h"
 #include "binade/nn/init.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/shape/shape.h"
@@ -184,7 +185,7 @@ TensorStore open_weights(const std::filesystem::path& directory) {
   };
   // Pickles may run any program when they are read.
   const bool pickled = has("pytorch_model.bin") || has("pytorch_model.bin.index.json");
-  if (pickled && !has("model.safetensors") && !has("model.safetensors.index.json")) {
+  if (pickled && !has("model.safetensors") && !has(weight_index_file)) {
     const std::string folder = directory.string();
     fail(weights_reader,
          {.argument = folder,
@@ -195,7 +196,7 @@ TensorStore open_weights(const std::filesystem::path& directory) {
                   folder + "').save_pretrained('" + folder + "', safe_serialization=True)\""});
   }
   const bool whole = has("model.safetensors");
-  if (!whole && !has("model.safetensors.index.json")) {
+  if (!whole && !has(weight_index_file)) {
     fail(weights_reader,
          {.argument = directory.string(),
           .expected = "model.safetensors, or model.safetensors.index.json with its "
@@ -203,17 +204,21 @@ TensorStore open_weights(const std::filesystem::path& directory) {
           .found = std::filesystem::is_directory(directory, error) ? "neither of them in it"
                                                                    : "no such folder"});
   }
-  return TensorStore(directory / (whole ? "model.safetensors" : "model.safetensors.index.json"));
+  return TensorStore(directory / (whole ? "model.safetensors" : weight_index_file));
 }
 
-// A model's weights under Hugging Face's names: views where the layout allows.
+// A tensor of the file: a view of the parameter's data where the layout allows.
+Tensor file_tensor(const StateDict& parameters, const Part& part) {
+  const Tensor view = view_of(parameters, part);
+  return part.heads > 0 ? reshape(view, file_shape(parameters, part)) : view;
+}
+
+// A model's weights under Hugging Face's names.
 StateDict views_of(const nn::LanguageModel& model) {
   const StateDict parameters = parameters_of(model);
   StateDict views;
-  for (const Part& part : parts_of(model.config(), parameters)) {
-    const Tensor view = view_of(parameters, part);
-    views[part.file_name] = part.heads > 0 ? reshape(view, file_shape(parameters, part)) : view;
-  }
+  for (const Part& part : parts_of(model.config(), parameters))
+    views[part.file_name] = file_tensor(parameters, part);
   return views;
 }
 
@@ -222,6 +227,28 @@ StateDict views_of(const nn::LanguageModel& model) {
 StateDict to_huggingface(const nn::LanguageModel& model) {
   StateDict weights = views_of(model);
   for (auto& [name, tensor] : weights) tensor = clone(tensor);
+  return weights;
+}
+
+std::map<std::string, int64_t> huggingface_bytes(const nn::LanguageModel& model) {
+  const StateDict parameters = parameters_of(model);
+  std::map<std::string, int64_t> bytes;
+  for (const Part& part : parts_of(model.config(), parameters))
+    bytes[part.file_name] = view_of(parameters, part).bytes();
+  return bytes;
+}
+
+StateDict to_huggingface(const nn::LanguageModel& model,
+                         FunctionRef<bool(const std::string&, const std::string&)> wanted) {
+  const NoGrad no_grad;
+  const StateDict parameters = parameters_of(model);
+  StateDict weights;
+  for (const Part& part : parts_of(model.config(), parameters)) {
+    if (!wanted(part.file_name, part.parameter)) continue;
+    const Tensor tensor = file_tensor(parameters, part);
+    weights[part.file_name] =
+        tensor.device() == Device::cpu() ? clone(tensor) : to(tensor, Device::cpu());
+  }
   return weights;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/base/function_ref.h"
 #include "binade/io/safetensors.h"
 #include "binade/nn/language_model.h"
 
@@ -9,6 +10,14 @@ namespace binade::io {
 // Copies of a model's weights under Hugging Face's names. Fails for models that no
 // supported family has.
 StateDict to_huggingface(const nn::LanguageModel& model);
+
+// The bytes of each of these tensors; reads no weights.
+std::map<std::string, int64_t> huggingface_bytes(const nn::LanguageModel& model);
+// Copies in the host's memory of those tensors that `wanted` accepts by their names and those of
+// the parameters they are parts of; reads no others.
+StateDict to_huggingface(
+    const nn::LanguageModel& model,
+    FunctionRef<bool(const std::string& name, const std::string& parameter)> wanted);
 
 // Copies weights into a model, converting types. Names may lack the family's prefix;
 // masks and rotary tables in old files are ignored. One error names every missing, surplus and

@@ -13,6 +13,7 @@
 #include "binade/base/json.h"
 #include "binade/io/checksum.h"
 #include "binade/io/file.h"
+#include "binade/io/weight_shards.h"
 
 namespace binade::io {
 namespace {
@@ -53,13 +54,10 @@ Manifest parse_manifest(const json::Value& root) {
   return manifest;
 }
 
-int64_t size_of_file(const Path& file, std::string_view caller) {
-  return static_cast<int64_t>(MappedFile(file, caller).bytes().size());
-}
-
 // Fails if the manifest lists no model.
 void require_model(const Path& checkpoint, const Manifest& manifest, std::string_view caller) {
   const char* weights = manifest.files.contains("adapter_config.json") ? "adapter_model.safetensors"
+                        : manifest.files.contains(weight_index_file)   ? weight_index_file
                                                                        : "model.safetensors";
   for (const char* name : {"config.json", weights}) {
     if (!manifest.files.contains(name))
@@ -83,23 +81,28 @@ Manifest read_manifest(const Path& checkpoint, std::string_view caller) {
   return parse_manifest(root);
 }
 
-std::string manifest_text(const Path& folder, int64_t step,
-                          const std::map<std::string, std::string>& facts,
-                          std::string_view caller) {
+Manifest::File describe_file(const Path& file, std::string_view caller) {
+  return {static_cast<int64_t>(MappedFile(file, caller).bytes().size()),
+          hash_of_file(file, caller)};
+}
+
+std::string manifest_text(const Path& folder, const Manifest& about, std::string_view caller) {
   std::vector<std::string> files = folder.names();
   std::sort(files.begin(), files.end());
   json::Writer out(2);
   out.begin_object().key("format").value("binade-checkpoint").key("version").value(1);
-  out.key("step").value(step);
+  out.key("step").value(about.step);
   for (const char* name : fact_names) {
-    const auto found = facts.find(name);
-    if (found != facts.end() && !found->second.empty()) out.key(name).value(found->second);
+    const auto found = about.facts.find(name);
+    if (found != about.facts.end() && !found->second.empty()) out.key(name).value(found->second);
   }
   out.key("files").begin_object();
-  for (const std::string& file : files) {
-    out.key(file).begin_object();
-    out.key("bytes").value(size_of_file(folder / file, caller));
-    out.key("xxh3_128").value(hash_of_file(folder / file, caller)).end_object();
+  for (const std::string& name : files) {
+    const auto known = about.files.find(name);
+    const Manifest::File file =
+        known == about.files.end() ? describe_file(folder / name, caller) : known->second;
+    out.key(name).begin_object();
+    out.key("bytes").value(file.bytes).key("xxh3_128").value(file.hash).end_object();
   }
   return with_checksum(out.end_object().end_object().text()) + "\n";
 }

@@ -23,9 +23,12 @@ struct Manifest {
 // Fails if it is missing or damaged, naming file, expected and found.
 Manifest read_manifest(const Path& checkpoint, std::string_view caller);
 
-// The manifest of the files in a folder.
-std::string manifest_text(const Path& folder, int64_t step,
-                          const std::map<std::string, std::string>& facts, std::string_view caller);
+// The size and hash of a file.
+Manifest::File describe_file(const Path& file, std::string_view caller);
+
+// The manifest of the files in a folder: of a step, with these facts. Those in `about.files` are
+// not read.
+std::string manifest_text(const Path& folder, const Manifest& about, std::string_view caller);
 
 // Compares one file of a checkpoint with its manifest.
 void verify_file(const Path& checkpoint, const Manifest& manifest, const std::string& name,

@@ -184,6 +184,23 @@ void TensorStore::open_index(const std::filesystem::path& path) {
     entries_[name] = entry;
     file_of_[name] = opened;
   }
+  for (const auto& [file, opened] : shards) refuse_copies(*opened, path);
+}
+
+// A tensor that the index has in another shard is a copy, perhaps of other values.
+void TensorStore::refuse_copies(const SafetensorsFile& shard,
+                                const std::filesystem::path& index) const {
+  for (const TensorEntry& entry : shard.entries()) {
+    const auto owner = file_of_.find(entry.name);
+    if (owner == file_of_.end() || owner->second == &shard) continue;
+    fail(safetensors_reader,
+         {.argument = shard.path() + " (" + json::in_quotes(entry.name) + ")",
+          .expected = fmt::format("each tensor in one shard, this one in {} as {} says",
+                                  std::filesystem::path(owner->second->path()).filename().string(),
+                                  index.filename().string()),
+          .found = "it in both",
+          .hint = "put the shards of one model in a folder of their own"});
+  }
 }
 
 Tensor TensorStore::load(const std::string& name) const {

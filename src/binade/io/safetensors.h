@@ -35,6 +35,7 @@ class SafetensorsFile {
  public:
   explicit SafetensorsFile(const Path& path);
 
+  const std::string& path() const { return path_; }
   // In the order of their data.
   const std::vector<TensorEntry>& entries() const { return entries_; }
   const Metadata& metadata() const { return metadata_; }
@@ -65,6 +66,7 @@ class TensorStore {
 
  private:
   void open_index(const std::filesystem::path& path);
+  void refuse_copies(const SafetensorsFile& shard, const std::filesystem::path& index) const;
 
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, const TensorEntry*> entries_;

@@ -237,6 +237,10 @@ void Sharded::gather_weights(Units::Where where) {
   if (units_ != nullptr) units_->gather(where);
 }
 
+void Sharded::visit_blocks(FunctionRef<void(std::span<const Tensor>)> visitor) {
+  if (units_ != nullptr) units_->visit(visitor);
+}
+
 void Sharded::keep_shards() {
   if (units_ != nullptr) units_->shard();
 }

@@ -89,6 +89,9 @@ class Sharded {
   // Stage 3: whole parameters, on all ranks or on rank 0 alone, until the next step or forward, or
   // until keep_shards(). Does nothing in other stages.
   void gather_weights(Units::Where where);
+  // Stage 3: calls `visitor` with the parameters of one block after the other, which all ranks have
+  // during the call.
+  void visit_blocks(FunctionRef<void(std::span<const Tensor> block)> visitor);
   // Stage 3: takes each rank's elements from parameters that were gathered on all ranks and then
   // changed. Not collective.
   void keep_shards();

@@ -121,26 +121,41 @@ void Units::shard() {
 void Units::gather(Where where) {
   if (whole_ >= where) return;
   abandon_gather();
-  for (size_t unit = 0; unit < size(); ++unit) {
-    const GatherGroup& group = groups_[unit];
-    const bool receives = where == Where::all_ranks || ranks_->rank() == 0;
-    const Device device = shards_[group.members().front()].device();
-    sent_ = buffer_of(group.counts()[static_cast<size_t>(ranks_->rank())], device);
-    received_ = buffer_of(receives ? group.bytes() : 0, device);
-    group.pack(ranks_->rank(), shards_, sent_);
-    const std::string name = "weights of unit " + std::to_string(unit);
-    if (where == Where::all_ranks) {
-      ranks_->all_gather(name, whole_of(sent_), whole_of(received_), group.counts());
-    } else {
-      ranks_->gather(name, whole_of(sent_), whole_of(received_), group.counts());
-    }
-    if (receives) {
-      restore(unit);
-      group.unpack(received_);
-    }
-    sent_ = received_ = {};
-  }
+  for (size_t unit = 0; unit < size(); ++unit) gather_unit(unit, where);
   whole_ = where;
+}
+
+void Units::gather_unit(size_t unit, Where where) {
+  const GatherGroup& group = groups_[unit];
+  const bool receives = where == Where::all_ranks || ranks_->rank() == 0;
+  const Device device = shards_[group.members().front()].device();
+  sent_ = buffer_of(group.counts()[static_cast<size_t>(ranks_->rank())], device);
+  received_ = buffer_of(receives ? group.bytes() : 0, device);
+  group.pack(ranks_->rank(), shards_, sent_);
+  const std::string name = "weights of unit " + std::to_string(unit);
+  if (where == Where::all_ranks) {
+    ranks_->all_gather(name, whole_of(sent_), whole_of(received_), group.counts());
+  } else {
+    ranks_->gather(name, whole_of(sent_), whole_of(received_), group.counts());
+  }
+  if (receives) {
+    restore(unit);
+    group.unpack(received_);
+  }
+  sent_ = received_ = {};
+}
+
+void Units::visit(FunctionRef<void(std::span<const Tensor>)> visitor) {
+  abandon_gather();
+  const bool stay = whole_ == Where::all_ranks;
+  for (size_t unit = 0; unit < size(); ++unit) {
+    if (!stay) gather_unit(unit, Where::all_ranks);
+    std::vector<Tensor> members;
+    for (const size_t i : groups_[unit].members()) members.push_back(parameters_[i]);
+    visitor(members);
+    if (!stay) release(unit);
+  }
+  if (!stay) whole_ = Where::nowhere;
 }
 
 bool Units::is_whole() const {

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "binade/base/function_ref.h"
 #include "binade/ranks/communicator.h"
 #include "binade/ranks/partition.h"
 
@@ -67,6 +69,9 @@ class Units {
   // Whole parameters on all ranks, or on rank 0 alone, until shard() or begin_pass().
   enum class Where : uint8_t { nowhere, first_rank, all_ranks };
   void gather(Where where);
+  // Calls `visitor` with the parameters of one unit after the other, whole on all ranks during the
+  // call.
+  void visit(FunctionRef<void(std::span<const Tensor> unit)> visitor);
   // Whether this rank has all parameters. Not collective.
   bool is_whole() const;
 
@@ -83,6 +88,7 @@ class Units {
   // forward stays for the backward.
   size_t unit_at(int64_t position) const;
   void reach(int64_t position);
+  void gather_unit(size_t unit, Where where);
   void start_gather(size_t unit);
   // Waits for that gather; the unit's parameters are whole then.
   void finish_gather();

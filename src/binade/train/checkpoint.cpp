@@ -35,19 +35,6 @@ void write_text(const io::Path& path, std::string_view text) {
   file.commit();
 }
 
-std::string manifest_of(const io::Path& folder, const Snapshot& snapshot) {
-  const Origin& origin = snapshot.origin;
-  return io::manifest_text(folder, snapshot.step,
-                           {{"run", origin.run},
-                            {"data", origin.data},
-                            {"arithmetic", origin.arithmetic},
-                            {"binade", origin.version},
-                            {"base", origin.base},
-                            {"hash", snapshot.state.empty() ? "" : to_text(snapshot.hash)},
-                            {"link", snapshot.link}},
-                           checkpoint_op);
-}
-
 // Renames the folder first, so that a partly removed one does not look like a checkpoint.
 void remove_checkpoint(const io::Path& path) {
   const io::Path removed = path.beside("." + path.filename() + ".old");
@@ -62,24 +49,6 @@ bool is_complete(const io::Path& checkpoint) {
   } catch (const Error&) {
     return false;
   }
-}
-
-void write_files(const Snapshot& snapshot, const io::Path& folder) {
-  if (snapshot.adapter.empty()) {
-    io::save_safetensors(folder / "model.safetensors", snapshot.weights);
-  } else {
-    io::save_safetensors(folder / "adapter_model.safetensors", snapshot.weights,
-                         snapshot.adapter_facts);
-    write_text(folder / "adapter_config.json", snapshot.adapter);
-  }
-  io::write_config(folder / "config.json", snapshot.model,
-                   snapshot.weights.begin()->second.dtype());
-  if (!snapshot.state.empty()) io::save_safetensors(folder / trainer_state_file, snapshot.state);
-  write_text(folder / "config.toml", snapshot.config);
-  if (!snapshot.tokenizer.empty())
-    write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
-  io::write_companions(snapshot.companions, folder, checkpoint_op);
-  write_text(folder / "manifest.json", manifest_of(folder, snapshot));
 }
 
 }  // namespace
@@ -126,9 +95,11 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
         io::adapter_config_json(trainer.model(), {lora, fs::absolute(base).string()});
     if (config.lora.base.format != nullptr)
       snapshot.adapter_facts[io::base_format_key] = std::string(config.lora.base.format->name);
-  } else {
+  } else if (!trainer.shares_weights()) {
     snapshot.weights = io::to_huggingface(trainer.model());
   }
+  snapshot.dtype = snapshot.weights.empty() ? trainer.model().parameters().front().dtype()
+                                            : snapshot.weights.begin()->second.dtype();
   for (auto& [name, tensor] : snapshot.weights) tensor = to(tensor, Device::cpu());
   for (auto& [name, tensor] : snapshot.state) {
     const Tensor host = to(tensor, Device::cpu());
@@ -137,33 +108,64 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
   return snapshot;
 }
 
-fs::path write_checkpoint(const Snapshot& snapshot, const io::Path& folder, int64_t keep) {
-  const io::Path target = folder / io::checkpoint_name(snapshot.step);
+bool has_checkpoint(const io::Path& folder, int64_t step) {
+  const io::Path target = folder / io::checkpoint_name(step);
   target.require(io::EntryKind::folder, checkpoint_op);
-  // The same step of the same run has the same bytes.
-  if (target.exists() && is_complete(target)) return target.plain();
-  const io::Path temporary = io::create_temporary_folder(target, checkpoint_op);
-  try {
-    write_files(snapshot, temporary);
-    if (target.exists()) remove_checkpoint(target);
-    if (!temporary.rename_to(target))
-      fail(checkpoint_op, {.argument = target.string(),
-                           .expected = "a folder to put in place",
-                           .found = std::generic_category().message(errno)});
-  } catch (...) {
-    temporary.remove_all();
-    throw;
+  return target.exists() && is_complete(target);
+}
+
+void write_files(const Snapshot& snapshot, const io::Path& folder) {
+  if (!snapshot.adapter.empty()) {
+    io::save_safetensors(folder / "adapter_model.safetensors", snapshot.weights,
+                         snapshot.adapter_facts);
+    write_text(folder / "adapter_config.json", snapshot.adapter);
+  } else if (!snapshot.weights.empty()) {
+    io::save_safetensors(folder / "model.safetensors", snapshot.weights);
   }
-  io::sync_folder(folder, checkpoint_op);
+  io::write_config(folder / "config.json", snapshot.model, snapshot.dtype);
+  if (!snapshot.state.empty()) io::save_safetensors(folder / trainer_state_file, snapshot.state);
+  write_text(folder / "config.toml", snapshot.config);
+  if (!snapshot.tokenizer.empty())
+    write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
+  io::write_companions(snapshot.companions, folder, checkpoint_op);
+}
+
+io::Manifest manifest_of(const Snapshot& snapshot) {
+  const Origin& origin = snapshot.origin;
+  return {.step = snapshot.step,
+          .facts = {{"run", origin.run},
+                    {"data", origin.data},
+                    {"arithmetic", origin.arithmetic},
+                    {"binade", origin.version},
+                    {"base", origin.base},
+                    {"hash", snapshot.state.empty() ? "" : to_text(snapshot.hash)},
+                    {"link", snapshot.link}},
+          .files = {}};
+}
+
+void write_manifest(const io::Manifest& manifest, const io::Path& folder) {
+  write_text(folder / "manifest.json", io::manifest_text(folder, manifest, checkpoint_op));
+}
+
+void remove_old_checkpoints(const io::Path& folder, int64_t keep) {
   const std::vector<Checkpoint> all = list_checkpoints(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
     remove_checkpoint(folder / io::checkpoint_name(all[i].step));
+}
+
+fs::path write_checkpoint(const Snapshot& snapshot, const io::Path& folder, int64_t keep) {
+  const io::Path target = folder / io::checkpoint_name(snapshot.step);
+  // The same step of the same run has the same bytes.
+  if (has_checkpoint(folder, snapshot.step)) return target.plain();
+  write_model(snapshot, target);
+  remove_old_checkpoints(folder, keep);
   return target.plain();
 }
 
 void write_model(const Snapshot& snapshot, const io::Path& folder) {
   io::AtomicFolder target(folder, checkpoint_op);
   write_files(snapshot, target.path());
+  write_manifest(manifest_of(snapshot), target.path());
   target.commit([](const std::string&) { return false; });
 }
 
@@ -201,7 +203,7 @@ void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
     io::load_adapter_tensors(trainer.model(),
                              io::load_safetensors(checkpoint / "adapter_model.safetensors"));
   } else {
-    io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
+    io::load_weights(trainer.model(), checkpoint);
   }
   trainer.load_state_dict(state);
 }

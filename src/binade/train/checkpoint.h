@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "binade/io/manifest.h"
 #include "binade/io/model_folder.h"
 #include "binade/io/safetensors.h"
 #include "binade/train/hash/chain.h"
@@ -26,8 +27,10 @@ using io::list_checkpoints;
 struct Snapshot {
   int64_t step = 0;
   nn::LanguageModelConfig model;
-  StateDict weights;         // under Hugging Face's names; of a run with adapters, only theirs
-  std::string adapter = {};  // adapter_config.json of a run with adapters
+  // Under Hugging Face's names; of a run with adapters, only theirs; none if all ranks write them.
+  StateDict weights;
+  DType dtype = DType::f32;         // of the weights
+  std::string adapter = {};         // adapter_config.json of a run with adapters
   io::Metadata adapter_facts = {};  // beside its tensors
   StateDict state;                  // Trainer::state_dict(); empty: a model alone
   std::string config;               // TOML
@@ -50,6 +53,16 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer = {},
 // once it is complete and on disk; nothing is removed before that.
 std::filesystem::path write_checkpoint(const Snapshot& snapshot, const io::Path& folder,
                                        int64_t keep);
+// The steps of this, for a folder that others write to, too. First: whether there is a complete
+// checkpoint of that step, which then is the same.
+bool has_checkpoint(const io::Path& folder, int64_t step);
+// Second: all files but the manifest.
+void write_files(const Snapshot& snapshot, const io::Path& folder);
+// Third: the step and the facts of a manifest, which lists the files in the folder and comes last.
+io::Manifest manifest_of(const Snapshot& snapshot);
+void write_manifest(const io::Manifest& manifest, const io::Path& folder);
+// Last: removes all but the `keep` newest.
+void remove_old_checkpoints(const io::Path& folder, int64_t keep);
 
 // Writes the files of a checkpoint, without the state for resuming, as `folder`, which is replaced
 // once they are complete and on disk.

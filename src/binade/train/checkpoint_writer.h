@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 
 #include "binade/train/checkpoint.h"
@@ -8,12 +10,11 @@
 namespace binade::train {
 
 // Writes checkpoints in the background, one at a time. A failure there is thrown by the next call
-// of any member.
+// of any member. If ranks share the weights, members are collective: the others have a ShardWriter.
 class CheckpointWriter {
  public:
   // Each checkpoint records `origin`.
-  CheckpointWriter(io::Path folder, int64_t keep, Origin origin = {})
-      : folder_(std::move(folder)), keep_(keep), origin_(std::move(origin)) {}
+  CheckpointWriter(io::Path folder, int64_t keep, Origin origin = {});
   // Waits for the write. A failure is lost here, so call wait() first.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -33,10 +34,17 @@ class CheckpointWriter {
   std::optional<std::filesystem::path> wait();
 
  private:
+  // A folder that all ranks write to.
+  struct Shared;
+
+  void write(std::function<std::filesystem::path(const Snapshot&)> writer, Snapshot taken);
+  void write_shared(Trainer& trainer, Snapshot taken, const io::Path& target);
+
   io::Path folder_;
   int64_t keep_;
   Origin origin_;
   std::future<std::filesystem::path> writing_;
+  std::unique_ptr<Shared> shared_;  // while it is written
 };
 
 }  // namespace binade::train

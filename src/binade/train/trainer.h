@@ -10,6 +10,7 @@
 
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
+#include "binade/io/weight_shards.h"
 #include "binade/ranks/sharded.h"
 #include "binade/ranks/step_clock.h"
 #include "binade/train/audit/step_audit.h"
@@ -33,6 +34,12 @@ struct StepResult {
   double scale = 1;          // of the loss
   bool applied = true;
   std::string reason;  // why it was skipped
+};
+
+// The weights that one rank writes of a checkpoint, copied to the host's memory.
+struct WeightShard {
+  std::string file;
+  StateDict tensors;
 };
 
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
@@ -116,6 +123,13 @@ class Trainer {
     return *model_;
   }
   optim::Optimizer& optimizer() { return *optimizer_; }
+
+  // Whether each rank writes a shard of a checkpoint's weights, instead of rank 0 all of them;
+  // which.
+  bool shares_weights() const;
+  io::WeightShards weight_shards() const;
+  // This rank's shard, which goes into `folder`. Collective.
+  WeightShard take_shard(const std::string& folder);
 
   // Everything but the weights: master weights, moments, scaler, delayed scales and
   // histories, counters. Fails while a step is unfinished.

@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <bit>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
+#include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
 #include "binade/io/safetensors.h"
 #include "binade/ops/create/create.h"
+#include "binade/tensor/memory.h"
 #include "binade/train/init_from.h"
 #include "binade/train/trainer.h"
 
@@ -75,10 +78,44 @@ void Trainer::require_no_pending(std::string_view caller) const {
                   .hint = "call finish_all() first"});
 }
 
+bool Trainer::shares_weights() const {
+  return config_.ranks.weight_shards && config_.lora.rank == 0 &&
+         !ranks_->place(ranks::Group::data).is_alone();
+}
+
+io::WeightShards Trainer::weight_shards() const {
+  return {io::huggingface_bytes(*model_), ranks_->place(ranks::Group::data).size};
+}
+
+WeightShard Trainer::take_shard(const std::string& folder) {
+  announce({Order::shard, folder});
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const io::WeightShards shards = weight_shards();
+  const int rank = ranks_->place(ranks::Group::data).rank;
+  StateDict parameters;
+  for (const auto& [name, parameter] : model_->named_parameters()) parameters[name] = parameter;
+  WeightShard shard{.file = shards.file(rank), .tensors = {}};
+  const auto take = [&](FunctionRef<bool(const Tensor& parameter)> is_whole) {
+    shard.tensors.merge(
+        io::to_huggingface(*model_, [&](const std::string& name, const std::string& parameter) {
+          return shards.contains(rank, name) && !shard.tensors.contains(name) &&
+                 is_whole(parameters.at(parameter));
+        }));
+  };
+  sharded_->visit_blocks([&](std::span<const Tensor> block) {
+    take([&](const Tensor& parameter) {
+      return std::any_of(block.begin(), block.end(),
+                         [&](const Tensor& one) { return one.same_as(parameter); });
+    });
+  });
+  take([](const Tensor&) { return true; });
+  return shard;
+}
+
 StateDict Trainer::state_dict() {
   require_no_pending("state_dict");
   announce({Order::state});
-  sharded_->gather_weights(ranks::Units::Where::first_rank);
+  if (!shares_weights()) sharded_->gather_weights(ranks::Units::Where::first_rank);
   StateDict state;
   const StateDict model_state = model().state_dict();  // flushes histories of scales
   for (const auto& [name, tensor] : model_->named_buffers())

@@ -176,7 +176,8 @@ TEST_F(Reproduce, AnAuditComparesCheckpointsAtTheEndOfSegments) {
   fs::remove(checkpoint / "manifest.json");
   auto without = facts;
   std::erase_if(without, [](const auto& fact) { return fact.first == "hash"; });
-  const std::string text = io::manifest_text(checkpoint, 6, without, "test");
+  const std::string text =
+      io::manifest_text(checkpoint, {.step = 6, .facts = without, .files = {}}, "test");
   std::ofstream(checkpoint / "manifest.json") << text;
   const Audit unknown = audit_run(manifest_, run_, 3, 0);
   EXPECT_FALSE(unknown.segments[1].checked);  // 4 to 6

@@ -257,7 +257,8 @@ TEST_F(RunDiffTest, NamesAChangedCheckpoint) {
   io::save_safetensors(checkpoint / "model.safetensors", weights);
   const auto facts = io::read_manifest(checkpoint, "test").facts;
   fs::remove(checkpoint / "manifest.json");
-  const std::string manifest = io::manifest_text(checkpoint, 3, facts, "test");
+  const std::string manifest =
+      io::manifest_text(checkpoint, {.step = 3, .facts = facts, .files = {}}, "test");
   std::ofstream(checkpoint / "manifest.json") << manifest;
   config.train.steps = 6;
   config.run.resume = true;
@@ -368,7 +369,8 @@ TEST_F(RunDiffTest, NamesAChangedCheckpointOfEqualRuns) {
   io::save_safetensors(checkpoint / "model.safetensors", weights);
   const auto facts = io::read_manifest(checkpoint, "test").facts;
   fs::remove(checkpoint / "manifest.json");
-  const std::string manifest = io::manifest_text(checkpoint, 6, facts, "test");
+  const std::string manifest =
+      io::manifest_text(checkpoint, {.step = 6, .facts = facts, .files = {}}, "test");
   std::ofstream(checkpoint / "manifest.json") << manifest;
   for (const bool swapped : {false, true}) {
     const RunDiff diff = swapped ? diff_runs(b, a) : diff_runs(a, b);

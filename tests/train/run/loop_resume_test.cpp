@@ -162,7 +162,8 @@ TEST(LoopResume, ARunOfAnEarlierVersionContinuesWithoutAWord) {
   const io::Manifest saved = io::read_manifest(folder / checkpoint, "test");
   fs::remove(folder / (checkpoint + "manifest.json"));
   folder.put(checkpoint + "manifest.json",
-             io::manifest_text(folder / checkpoint, saved.step, saved.facts, "test"));
+             io::manifest_text(folder / checkpoint,
+                               {.step = saved.step, .facts = saved.facts, .files = {}}, "test"));
   const ResumeSettings settings =
       saved_settings(folder / "run", {{"resume", "true"}, {"steps", "4"}});
   EXPECT_TRUE(settings.warnings.empty());

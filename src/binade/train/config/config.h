@@ -114,6 +114,7 @@ struct RanksSettings {
   DType reduce_dtype = DType::f32;
   ranks::ReduceOrder order = ranks::ReduceOrder::fixed;
   double timeout = 600;  // seconds
+  bool weight_shards = false;
 
   bool operator==(const RanksSettings&) const = default;
 };

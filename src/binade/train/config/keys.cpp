@@ -258,6 +258,9 @@ constexpr Key all_keys[] = {
      "or any, the message library's own, which is not reproducible"},
     {"ranks", "timeout", Real{at<&RanksSettings::timeout>, 1, 1e9},
      "Seconds that a rank waits for another before the run ends and names it"},
+    {"ranks", "weight_shards", Switch{at<&RanksSettings::weight_shards>},
+     "Each rank writes a part (shard) of a checkpoint's weights, instead of rank 0 all of them; "
+     "needs a file system that all ranks share"},
     {"run", "out", Text{at<&RunSettings::out>}, "Folder of the run; empty: the next free runs/N"},
     {"run", "eval_every", Whole{at<&RunSettings::eval_every>, 0, most},
      "Steps between validations; 0: at the end only"},
@@ -338,6 +341,7 @@ bool is_common(const Key& key) {
       {"ranks", "reduce_dtype"},
       {"ranks", "order"},
       {"ranks", "timeout"},
+      {"ranks", "weight_shards"},
       {"run", "eval_batches"},
       {"run", "log_every"},
       {"run", "keep"},

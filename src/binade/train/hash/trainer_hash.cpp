@@ -32,7 +32,6 @@ std::vector<uint64_t> Trainer::sums_of_ranks(const std::vector<uint64_t>& own) {
 StateHash Trainer::hash() {
   require_no_pending("hash");
   announce({Order::hash});
-  sharded_->gather_weights(ranks::Units::Where::first_rank);
   const StateDict model_state = model().state_dict();  // flushes histories of scales
   const ranks::Place place = ranks_->place(ranks::Group::data);
   TensorHasher weights(device_), moments(device_), scales(device_), data(device_);

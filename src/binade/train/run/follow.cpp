@@ -18,6 +18,7 @@
 #include "binade/train/run/order.h"
 #include "binade/train/run/origin.h"
 #include "binade/train/run/signals.h"
+#include "binade/train/shard_writer.h"
 #include "binade/version.h"
 
 namespace binade::train {
@@ -76,6 +77,7 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
 void follow(Trainer& trainer, const data::Split& split) {
   ranks::Communicator& ranks = trainer.ranks();
   std::optional<data::Loader> loader;  // made after a load, so that it starts at the right step
+  ShardWriter shard;
   const SignalGuard signals;
   for (;;) {
     const std::string text = ranks.broadcast_text("order", "");
@@ -94,6 +96,12 @@ void follow(Trainer& trainer, const data::Split& split) {
       case Order::state:
         require_finite(trainer);
         trainer.state_dict();
+        break;
+      case Order::shard:
+        shard.start(trainer, command.argument);
+        break;
+      case Order::join:
+        shard.finish(trainer);
         break;
       case Order::hash:
         trainer.hash();

@@ -13,6 +13,8 @@ enum class Order : uint8_t {
   step,  // the step's number; "observed" after it if ops are observed
   evaluate,
   state,    // gather the state for a checkpoint
+  shard,    // begin to write a shard of the weights, into a folder
+  join,     // wait until all shards are written
   hash,     // Trainer::hash()
   weights,  // gather the weights on rank 0
   times,
