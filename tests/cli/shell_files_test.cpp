@@ -43,6 +43,11 @@ TEST_F(Completions, OfCommandsOptionsAndValues) {
               ElementsAre("fp32", "tf32", "bf16", "fp16", "fp8"));
   EXPECT_THAT(offered("binade train --steps 3 --optimizer l"), ElementsAre("lion"));
   EXPECT_THAT(offered("binade launch -n 2 train --precision b"), ElementsAre("bf16"));
+  EXPECT_THAT(offered("binade launch -n 2 tr"), ElementsAre("train"));
+  EXPECT_THAT(offered("binade launch -n 2 reproduce --sk"), offered("binade reproduce --sk"));
+  EXPECT_THAT(offered("binade train --memory ''"), ElementsAre("auto", "least"));
+  EXPECT_THAT(offered("binade train --activations ''"),
+              ElementsAre("auto", "keep", "lean", "recompute"));
   // An option that few need, which --help leaves out.
   EXPECT_THAT(offered("binade train --reduce-d"), ElementsAre("--reduce-dtype"));
 }
@@ -110,6 +115,13 @@ TEST(ZshCompletions, HaveCommandsAndOptionsWithTheirValues) {
             "}\n");
   EXPECT_THAT(function_of(script, "_binade_train()"),
               HasSubstr("'--precision[Matmul precision]:value:(fp32 tf32 bf16 fp16 fp8)'"));
+  EXPECT_THAT(function_of(script, "_binade_launch()"),
+              HasSubstr("    '1:command:(train reproduce)' '*::argument:->argument'\n"
+                        "  [[ $state == argument ]] || return\n"
+                        "  case $line[1] in\n"
+                        "      train) _binade_train ;;\n"
+                        "      reproduce) _binade_reproduce ;;\n"
+                        "  esac\n"));
   EXPECT_THAT(function_of(script, "_binade()"),
               HasSubstr("'report:Regenerate a run'\\''s report.html"));
 }
@@ -127,6 +139,10 @@ TEST(FishCompletions, ApplyToTheirCommandAlone) {
         std::string("complete -c binade -n '__fish_seen_subcommand_from train' -l precision -r -f "
                     "-a 'fp32 tf32 bf16 fp16 fp8' -d 'Matmul precision'")})
     EXPECT_THAT(script, HasSubstr("\n" + line + "\n"));
+  EXPECT_THAT(script,
+              HasSubstr("\ncomplete -c binade -f -n '__fish_seen_subcommand_from launch; and "
+                        "not __fish_seen_subcommand_from train reproduce' -a 'train "
+                        "reproduce'\n"));
   EXPECT_THAT(script, HasSubstr("\ncomplete -c binade -f -n 'not __fish_seen_subcommand_from train "
                                 "launch "));
 }
@@ -174,6 +190,7 @@ TEST(ManPage, OfTrainHasEveryOption) {
   }
   EXPECT_GT(options, 70);
   EXPECT_THAT(binade("man").out, HasSubstr(".Xr binade-train 1 ."));
+  EXPECT_THAT(binade("man launch").out, HasSubstr("\n.Ar \"train|reproduce ...\"\n"));
   EXPECT_EQ(binade("man trian").status, 2);
 }
 

@@ -11,8 +11,8 @@
 namespace binade::cli {
 namespace {
 
-// "f32|bf16|8bit", or "TEXT:f32|bf16" of a checked text, as its parts. None if a part is a
-// placeholder, which has a capital: "auto|SIZE".
+// "f32|bf16|8bit", or "TEXT:f32|bf16" of a checked text, as its parts; of "auto|SIZE" not the
+// placeholder, which has a capital. None if files may be meant, too.
 std::vector<std::string> choices_in(std::string value) {
   if (const size_t checked = value.find(':'); checked != value.npos) value.erase(0, checked + 1);
   if (value.find('|') == value.npos) return {};
@@ -22,9 +22,12 @@ std::vector<std::string> choices_in(std::string value) {
     parts.push_back(value.substr(begin, end - begin));
     begin = end + 1;
   }
-  const bool has_placeholder =
-      std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isupper(c) != 0; });
-  return has_placeholder ? std::vector<std::string>() : parts;
+  if (std::find(parts.begin(), parts.end(), "FILE") != parts.end()) return {};
+  std::erase_if(parts, [](const std::string& part) {
+    return std::any_of(part.begin(), part.end(),
+                       [](unsigned char c) { return std::isupper(c) != 0; });
+  });
+  return parts;
 }
 
 // The section of the configuration that has this option.
@@ -58,6 +61,7 @@ CommandFacts facts_of(const CLI::App& app) {
     (option->get_positional() ? facts.positionals : facts.options).push_back(facts_of(*option));
   for (const CLI::App* command : app.get_subcommands({}))
     facts.commands.push_back(facts_of(*command));
+  if (app.get_prefix_command()) facts.starts = {"train", "reproduce"};
   // Of `help` and `man`.
   for (OptionFacts& positional : facts.positionals) {
     if (positional.names.front() != "COMMAND" || is_program) continue;

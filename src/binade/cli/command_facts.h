@@ -12,7 +12,7 @@ struct OptionFacts {
   std::vector<std::string> names;
   std::string value;                 // placeholder; empty: takes none
   std::string usual;                 // its default as text; empty: none to tell
-  std::vector<std::string> choices;  // all texts that the value may have; empty: any
+  std::vector<std::string> choices;  // texts that the value may have; empty: any
   std::string help;
   std::string section;  // "[train]"; empty: not of the configuration
 };
@@ -22,6 +22,7 @@ struct CommandFacts {
   std::string help;
   std::vector<OptionFacts> options, positionals;
   std::vector<CommandFacts> commands;
+  std::vector<std::string> starts;  // of `launch`: the commands that may follow with their words
 };
 
 // Of the program, with all commands below it and every option, also those that --help leaves out.

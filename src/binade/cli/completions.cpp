@@ -39,6 +39,7 @@ std::string words(const CommandFacts& command) {
   for (const OptionFacts& option : command.options)
     for (const std::string& name : option.names) all += name + " ";
   for (const std::string& choice : choices_of_words(command)) all += choice + " ";
+  for (const std::string& start : command.starts) all += start + " ";
   return all;
 }
 
@@ -59,10 +60,12 @@ std::string bash_values(const CommandFacts& command) {
 }
 
 std::string bash_script(const CommandFacts& program) {
-  std::string commands, cases;
+  std::string commands, started, cases;
   for_each_command(program, "", [&](const std::string& path, const CommandFacts& command) {
     for (const CommandFacts& below : command.commands)
       commands += fmt::format("{}'{} {}'", commands.empty() ? "" : "|", path, below.name);
+    for (const std::string& start : command.starts)
+      started += fmt::format("{}'{} {}'", started.empty() ? "" : "|", path, start);
     const std::string values = bash_values(command);
     cases += fmt::format("    '{}')\n", path);
     if (!values.empty()) cases += "      case $previous in\n" + values + "      esac\n";
@@ -79,7 +82,9 @@ std::string bash_script(const CommandFacts& program) {
          "  local path=binade word\n"
          "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
          "    case \"$path $word\" in\n"
-         "      'binade launch train') path='binade train' ;;\n"
+         "      " +
+         started +
+         ") path=\"binade $word\" ;;\n"
          "      " +
          commands +
          ") path=\"$path $word\" ;;\n"
@@ -119,12 +124,27 @@ std::string zsh_function(const std::string& path) {
   return name;
 }
 
+// Of a command that starts another one: completes that one's words as its own.
+std::string zsh_start(const std::string& specs, const CommandFacts& command) {
+  std::string cases;
+  for (const std::string& start : command.starts)
+    cases += fmt::format("      {}) {} ;;\n", start, zsh_function("binade " + start));
+  return fmt::format(
+      "  local state line\n  _arguments -C{} \\\n    '1:command:({})' '*::argument:->argument'\n"
+      "  [[ $state == argument ]] || return\n  case $line[1] in\n{}  esac\n",
+      specs, fmt::join(command.starts, " "), cases);
+}
+
 std::string zsh_script(const CommandFacts& program) {
   std::string functions;
   for_each_command(program, "", [&](const std::string& path, const CommandFacts& command) {
     std::string specs;
     for (const OptionFacts& option : command.options)
       for (const std::string& name : option.names) specs += " \\\n" + zsh_option(option, name);
+    if (!command.starts.empty()) {
+      functions += fmt::format("{}() {{\n{}}}\n", zsh_function(path), zsh_start(specs, command));
+      return;
+    }
     if (command.commands.empty()) {
       const std::vector<std::string> choices = choices_of_words(command);
       const std::string rest =
@@ -188,6 +208,12 @@ std::string fish_script(const CommandFacts& program) {
                             quoted(short_help(below.help), "\\'"));
     if (const std::vector<std::string> choices = choices_of_words(command); !choices.empty())
       script += fmt::format("complete -c binade -f -n {} -a '{}'\n", when, fmt::join(choices, " "));
+    if (!command.starts.empty()) {
+      const std::string names = fmt::format("{}", fmt::join(command.starts, " "));
+      script += fmt::format(
+          "complete -c binade -f -n '{}; and not __fish_seen_subcommand_from {}' -a '{}'\n",
+          fish_condition(path, command), names, names);
+    }
     for (const OptionFacts& option : command.options) {
       std::string line = "complete -c binade -n " + when;
       for (const std::string& name : option.names)

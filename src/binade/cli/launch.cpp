@@ -170,6 +170,8 @@ void add_launch(CLI::App& app) {
                    "When the ranks fail, resume from the newest checkpoint, at most so often")
       ->transform(whole_number(0, 1000000));
   command->prefix_command();
+  command->footer(
+      "Then train or reproduce follows, with its options: launch -n 4 train --steps 100");
   command->callback([command, arguments] {
     const int status = launch(*arguments, command->remaining());
     if (status != 0) throw CLI::RuntimeError(status);

@@ -111,6 +111,9 @@ std::string page_of(const CommandFacts& command, const std::vector<std::string>&
                       word(fmt::format("{}", fmt::join(path, " "))));
   for (const OptionFacts& one : command.positionals) text += ".Ar " + word(one.names[0]) + "\n";
   if (!command.commands.empty()) text += ".Ar command ...\n";
+  if (!command.starts.empty())
+    text +=
+        fmt::format(".Ar {}\n", word(fmt::format("{}", fmt::join(command.starts, "|")) + " ..."));
   text += ".Sh DESCRIPTION\n" + sentences(command.help) + "\n";
   text += positional_list(command) + command_list(command, name) + option_lists(command);
   text +=
