@@ -23,6 +23,16 @@ TEST(Suggestion, IsNotFarFetched) {
   EXPECT_EQ(likely_name("", names), "");
 }
 
+TEST(Suggestion, OfAChoiceKnowsOtherNamesAndCases) {
+  EXPECT_EQ(likely_choice("FP16", {"fp32", "fp16"}), "fp16");
+  EXPECT_EQ(likely_choice("fp16", {"f32", "bf16", "f16"}), "f16");
+  EXPECT_EQ(likely_choice("f16", {"fp32", "bf16", "fp16"}), "fp16");
+  EXPECT_EQ(likely_choice("half", {"f32", "f16"}), "f16");
+  EXPECT_EQ(likely_choice("gpu", {"cpu", "cuda"}), "cuda");
+  EXPECT_EQ(likely_choice("gpu", {"one", "two"}), "");
+  EXPECT_EQ(likely_choice("layers", {"layer", "matmul"}), "layer");
+}
+
 TEST(Suggestion, CompletesABeginning) {
   EXPECT_EQ(likely_name("accu", names), "accumulate");
   EXPECT_EQ(likely_name("check", names), "checkpoint");  // the shortest

@@ -174,9 +174,51 @@ constexpr Mistyped habits[] = {
 };
 static_assert(std::size(habits) == 40);
 
+// What a message must tell a newcomer who does not see the mistake.
+constexpr Mistyped puzzling[] = {
+    {"train --precision fp16 fp8",
+     "config: fp8: expected a readable file, found none of that name; a word that belongs to no "
+     "option is a configuration file (TOML)"},
+    {"train --memory 16 GB", "a word that belongs to no option is a configuration file"},
+    {"train --resume nowhere", "a word that belongs to no option is a configuration file"},
+    {"train \u2013steps 5",
+     "train: '\u2013steps': expected options that begin with -- as the keyboard has it, found "
+     "another dash, perhaps copied from a text"},
+    {"train \u2014lr 1", "found another dash"},
+    {"train --ranks 4", " launch -n 4 train'? See '"},
+    {"train -n 4", " launch -n 4 train'? See '"},
+    {"train --nproc-per-node 4", " launch -n 4 train'? See '"},
+    {"launch train -n 2",
+     "launch: --ranks: expected a value, since it is required, found none before 'train'; see '"},
+    {"train --time-limit 2h",
+     "config: --time-limit: expected a number of seconds from 0 to 1e+09, found \"2h\""},
+    {"train --validation 10%",
+     "config: --validation: expected a fraction from 1e-06 to 0.9, found \"10%\""},
+    {"train --audit 5%", "config: --audit: expected a fraction from 0 to 1, found \"5%\""},
+    {"export a b --dtype fp16",
+     "export: --dtype: expected one of f32, bf16, f16, found 'fp16'; did you mean f16? See '"},
+    {"export a b --type Q8_0", "found 'Q8_0'; did you mean q8_0? See '"},
+    {"tokenize train --data x --vocab 300 --kind bpee t",
+     "tokenize train: --kind: expected one of bpe, unigram, byte-bpe, found 'bpee'; did you mean "
+     "bpe? See '"},
+    {"lab tensorcore", "found 'tensorcore'; did you mean tensor-core?"},
+    {"lab list", "found 'list'; 'binade lab' lists them"},
+    {"train --recipe delayed,histroy=3", "did you mean history?"},
+    {"train --init-from meta-llama/Llama-3-8B",
+     "found nothing there; if it is a name on Hugging Face's hub: hf download "
+     "meta-llama/Llama-3-8B "
+     "--local-dir Llama-3-8B"},
+    {"report /tmp",
+     "config: /tmp: expected the folder of a run, with its config.toml, found a "
+     "folder without one"},
+    {"diff /tmp /tmp", "config: /tmp: expected the folder of a run"},
+    {"at /tmp --step 5", "config: /tmp: expected the folder of a run"},
+};
+
 TEST(Mistyped, IsOneMessageInTheWordsAsTyped) {
   std::vector<Mistyped> all(std::begin(mistyped), std::end(mistyped));
   all.insert(all.end(), std::begin(habits), std::end(habits));
+  all.insert(all.end(), std::begin(puzzling), std::end(puzzling));
   for (const auto& [line, message] : all) {
     const Outcome outcome = binade(line);
     EXPECT_EQ(outcome.status, 2) << line;

@@ -60,12 +60,9 @@ std::string see_help(const CLI::App& command) {
   return fmt::format("see '{} --help'", full_name(command));
 }
 
-// The command in messages: "tokenize train".
-std::string title(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  if (parent == nullptr) return "command line";
-  return parent->get_parent() == nullptr ? command.get_name()
-                                         : title(*parent) + " " + command.get_name();
+// Dashes that texts and web pages have in place of "--": en dash, em dash, minus sign.
+bool begins_with_another_dash(const std::string& word) {
+  return word.starts_with("\u2013") || word.starts_with("\u2014") || word.starts_with("\u2212");
 }
 
 // The option of a command that another name stands for; null if there is none.
@@ -89,8 +86,11 @@ std::string suggestion(const CLI::App& command, const std::string& typed) {
   std::string own(train::own_name(name));
   std::replace(own.begin(), own.end(), '_', '-');
   std::replace(name.begin(), name.end(), '_', '-');
-  if (std::find(known.begin(), known.end(), own) == known.end())
-    own = typed.starts_with("--") ? likely_name(name, known) : std::string();
+  const bool is_known = std::find(known.begin(), known.end(), own) != known.end();
+  if (!is_known && (own == "ranks" || name == "ranks" || name == "n") &&
+      command.get_name() == "train")
+    return fmt::format("did you mean '{} launch -n 4 train'?", full_name(*command.get_parent()));
+  if (!is_known) own = typed.starts_with("--") ? likely_name(name, known) : std::string();
   if (own.empty()) return {};
   if (const CLI::Option* option = find_by_other_name(command, "--" + own))
     own = option->get_lnames().back();
@@ -204,9 +204,13 @@ class CommandLine {
   }
 
   void take_word(const std::string& word) {
+    if (begins_with_another_dash(word))
+      refuse("'" + shortened(word, max_word) + "'",
+             "options that begin with -- as the keyboard has it",
+             "another dash, perhaps copied from a text");
     // The words after those of launch are a command line of their own.
     if (command_->get_prefix_command()) {
-      require_all();
+      require_all(fmt::format("none before '{}'", shortened(word, max_word)));
       const CLI::App* parent = command_->get_parent();
       const Words rest(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
       if (word == "train") check_command_line(*parent, rest);
@@ -224,16 +228,16 @@ class CommandLine {
              "one more");
   }
 
-  void require_all() const {
+  void require_all(const std::string& found = "none") const {
     size_t needed = 0;
     for (const CLI::Option* option : positionals(*command_)) {
       needed += option->get_required() ? 1 : 0;
       if (option->get_required() && words_taken_ < needed)
-        refuse(option->get_name(true, false), "a value, since it is required", "none");
+        refuse(option->get_name(true, false), "a value, since it is required", found);
     }
     for (const CLI::Option* option : command_->get_options()) {
       if (!option->get_positional() && option->get_required() && given_.count(option) == 0)
-        refuse(option->get_name(), "a value, since it is required", "none");
+        refuse(option->get_name(), "a value, since it is required", found);
     }
     if (command_->get_parent() == nullptr || command_->get_subcommands({}).empty()) return;
     std::string names;
@@ -258,6 +262,13 @@ class CommandLine {
 };
 
 }  // namespace
+
+std::string title(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  if (parent == nullptr) return "command line";
+  return parent->get_parent() == nullptr ? command.get_name()
+                                         : title(*parent) + " " + command.get_name();
+}
 
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();

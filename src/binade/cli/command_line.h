@@ -16,6 +16,9 @@ std::vector<std::string> check_command_line(const CLI::App& app, std::vector<std
 // The names of other programs that an option is accepted by: "--learning-rate" of --lr.
 std::vector<std::string> other_names_of(const CLI::Option& option);
 
+// The command in messages: "tokenize train".
+std::string title(const CLI::App& command);
+
 // "binade tokenize train": the command with those above it.
 std::string full_name(const CLI::App& command);
 

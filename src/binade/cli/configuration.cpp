@@ -25,9 +25,14 @@
 namespace binade::cli {
 namespace {
 
-// A run's folder in place of its configuration.
-void refuse_folder(const std::string& path) {
+// A word in place of a configuration: a run's folder, or one that no option has taken.
+void refuse_other(const std::string& path) {
   std::error_code error;
+  if (!path.empty() && !path.ends_with(".toml") && !std::filesystem::exists(path, error))
+    fail("config", {.argument = path,
+                    .expected = "a readable file",
+                    .found = "none of that name",
+                    .hint = "a word that belongs to no option is a configuration file (TOML)"});
   if (!std::filesystem::is_directory(path, error)) return;
   const bool is_run = std::filesystem::exists(std::filesystem::path(path) / "config.toml", error);
   fail("config", {.argument = path,
@@ -137,7 +142,7 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
 
 train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults,
                             std::vector<std::string>* warnings) {
-  refuse_folder(arguments.file);
+  refuse_other(arguments.file);
   train::Sources sources{arguments.file, *arguments.options, std::move(defaults)};
   // The run's folder is enough to resume it.
   bool resume = false;

@@ -61,8 +61,9 @@ std::string in_own_style(const CLI::ParseError& error, const CLI::App& app) {
   const std::string message = binade::visible(error.what());
   if (message.ends_with(" --help'")) return message;
   const CLI::App& command = parsed_command(app);
-  const std::string before = &command == &app ? "" : command.get_name() + ": ";
-  return fmt::format("{}{}; see '{} --help'", before, message, binade::cli::full_name(command));
+  const std::string before = &command == &app ? "" : binade::cli::title(command) + ": ";
+  const char* see = message.ends_with('?') ? " See" : "; see";
+  return fmt::format("{}{}{} '{} --help'", before, message, see, binade::cli::full_name(command));
 }
 
 // The program as it was called, so that commands in messages can be copied: "./binade".

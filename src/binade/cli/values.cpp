@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "binade/base/suggestion.h"
 #include "binade/train/config/numbers.h"
 
 namespace binade::cli {
@@ -75,7 +76,9 @@ CLI::Validator one_of(std::initializer_list<std::string> names) {
   return validator(
       [all = std::vector<std::string>(names)](std::string& text) -> std::string {
         if (std::find(all.begin(), all.end(), text) != all.end()) return {};
-        return refusal(fmt::format("one of {}", fmt::join(all, ", ")), text);
+        const std::string likely = likely_choice(text, all);
+        return refusal(fmt::format("one of {}", fmt::join(all, ", ")), text) +
+               (likely.empty() ? "" : fmt::format("; did you mean {}?", likely));
       },
       fmt::format("{}", fmt::join(names, "|")));
 }

@@ -66,6 +66,17 @@ bool has_checkpoints(const fs::path& run, std::string_view caller) {
   return !list_step_folders(all).empty();
 }
 
+// For the name of a model on Hugging Face's hub, "organization/name"; else nothing.
+std::string how_to_download(const std::string& given) {
+  const size_t slash = given.find('/');
+  if (slash == std::string::npos || given.find('/', slash + 1) != std::string::npos) return {};
+  const std::string first = given.substr(0, slash), name = given.substr(slash + 1);
+  std::error_code error;
+  if (first.empty() || name.empty() || first[0] == '.' || fs::exists(first, error)) return {};
+  return fmt::format("if it is a name on Hugging Face's hub: hf download {} --local-dir {}", given,
+                     name);
+}
+
 // The newest checkpoint of a run that matches its manifest.
 ModelChoice newest_intact(const fs::path& run, std::string_view caller) {
   const Path all = checkpoints_of(run, caller);
@@ -130,10 +141,12 @@ ModelChoice choose_model(const fs::path& given, std::string_view caller) {
     if (is_checkpoint(given)) verify_model(given, caller);
     return {given};
   }
+  const bool is_there = fs::exists(given, error);
   fail(caller, {.argument = given.string(),
                 .expected = "a model's folder, a GGUF file, a checkpoint or the folder of a run "
                             "with one",
-                .found = fs::exists(given, error) ? "none of them" : "nothing there"});
+                .found = is_there ? "none of them" : "nothing there",
+                .hint = is_there ? "" : how_to_download(given.string())});
 }
 
 fs::path model_folder(const fs::path& given, std::string_view caller) {

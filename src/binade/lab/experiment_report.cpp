@@ -1,11 +1,13 @@
 #include "binade/lab/experiment_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "binade/base/error.h"
+#include "binade/base/suggestion.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
 
@@ -86,14 +88,17 @@ void ExperimentReport::add_conclusion(const std::string& text) {
 }
 
 const Experiment& find_experiment(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Experiment& one : experiments()) {
     if (one.name == name) return one;
-    known += (known.empty() ? "" : ", ") + std::string(one.name);
+    known.emplace_back(one.name);
   }
-  fail("lab", {.argument = "NAME",
-               .expected = "one of " + known + ", or all",
-               .found = "'" + std::string(name) + "'"});
+  const std::string likely = likely_name(name, known);
+  fail("lab",
+       {.argument = "NAME",
+        .expected = fmt::format("one of {}, or all", fmt::join(known, ", ")),
+        .found = "'" + std::string(name) + "'",
+        .hint = likely.empty() ? "'binade lab' lists them" : "did you mean " + likely + "?"});
 }
 
 std::string lab_page(const std::vector<CompletedExperiment>& completed) {

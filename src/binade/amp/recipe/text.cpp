@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "binade/base/json.h"
+#include "binade/base/suggestion.h"
 #include "binade/base/toml.h"
 #include "binade/formats/parse.h"
 
@@ -75,10 +79,16 @@ class FieldValue {
   const toml::node& node_;
 };
 
+// `known` are names with commas between them.
 [[noreturn]] void refuse_unknown(const std::string& field, std::string_view known) {
+  std::vector<std::string> names;
+  std::istringstream list{std::string(known)};
+  for (std::string name; std::getline(list >> std::ws, name, ',');) names.push_back(name);
+  const std::string likely = likely_name(field, names);
   fail("recipe", {.argument = shortened(field, max_shown),
                   .expected = fmt::format("one of the fields {}", known),
-                  .found = "a field that recipes do not have"});
+                  .found = "a field that recipes do not have",
+                  .hint = likely.empty() ? "" : "did you mean " + likely + "?"});
 }
 
 formats::Format format_named(const FieldValue& value) {

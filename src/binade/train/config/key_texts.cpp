@@ -46,7 +46,7 @@ std::string expectation(const Key& key) {
         if constexpr (std::is_same_v<T, Whole>)
           return fmt::format("a whole number from {:.0f} to {:.0f}", field.low, field.high);
         if constexpr (std::is_same_v<T, Real>)
-          return fmt::format("a number from {:g} to {:g}", field.low, field.high);
+          return fmt::format("a {} from {:g} to {:g}", field.kind, field.low, field.high);
         if constexpr (std::is_same_v<T, Text>) return "a text";
         if constexpr (std::is_same_v<T, List>) return "an array of texts";
         if constexpr (std::is_same_v<T, RecipeText>) return "the text of a recipe";

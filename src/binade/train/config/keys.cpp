@@ -118,7 +118,7 @@ constexpr Key all_keys[] = {
     {"data", "tokenizer", Text{at<&DataSettings::tokenizer>},
      "bytes, or a tokenizer.json, a SentencePiece model (binade tokenize train makes both) or a "
      "folder with one, which sets vocab's default"},
-    {"data", "validation", Real{at<&DataSettings::validation>, 1e-6, 0.9},
+    {"data", "validation", Real{at<&DataSettings::validation>, 1e-6, 0.9, "fraction"},
      "Fraction of the tokens, or of the examples, held out for validation"},
     {"data", "chat", choice<&DataSettings::chat, chat_names>,
      "How a .jsonl file's messages are written; auto: by the chat template in the tokenizer's "
@@ -202,7 +202,7 @@ constexpr Key all_keys[] = {
      "Decay of Adam's second moment; Lion's beta2"},
     {"train", "clip", Real{at<&TrainSettings::clip>, 0, most},
      "Maximum norm of the gradient; 0: no clipping"},
-    {"train", "dropout", Real{at<&TrainSettings::dropout>, 0, 0.99},
+    {"train", "dropout", Real{at<&TrainSettings::dropout>, 0, 0.99, "fraction"},
      "Probability of zeroing an activation after the embedding, attention and the MLP"},
     {"train", "freeze", List{at<&TrainSettings::freeze>},
      "Parameters that are not trained, by name: a pattern with * and ?, or a module and all below "
@@ -228,7 +228,7 @@ constexpr Key all_keys[] = {
      "Rank of low-rank adapters, which are trained instead of the weights; 0: none"},
     {"lora", "alpha", Real{at<&LoraSettings::alpha>, 1e-6, most},
      "Adapters' updates are scaled by alpha / rank"},
-    {"lora", "dropout", Real{at<&LoraSettings::dropout>, 0, 0.99},
+    {"lora", "dropout", Real{at<&LoraSettings::dropout>, 0, 0.99, "fraction"},
      "Dropout of the adapters' inputs"},
     {"lora", "targets", List{at<&LoraSettings::targets>},
      "Linear layers to adapt, by Hugging Face's names (q_proj, v_proj, ...); all-linear: all but "
@@ -256,7 +256,7 @@ constexpr Key all_keys[] = {
     {"ranks", "order", choice<&RanksSettings::order, reduce_order_names>,
      "Order in which ranks' gradients are added: fixed, for the same bits on any number of ranks, "
      "or any, the message library's own, which is not reproducible"},
-    {"ranks", "timeout", Real{at<&RanksSettings::timeout>, 1, 1e9},
+    {"ranks", "timeout", Real{at<&RanksSettings::timeout>, 1, 1e9, "number of seconds"},
      "Seconds that a rank waits for another before the run ends and names it"},
     {"ranks", "weight_shards", Switch{at<&RanksSettings::weight_shards>},
      "Each rank writes a part (shard) of a checkpoint's weights, instead of rank 0 all of them; "
@@ -285,7 +285,7 @@ constexpr Key all_keys[] = {
      "Stop after this many validations without a lower loss, and keep the best; 0: never"},
     {"run", "hash_every", Whole{at<&RunSettings::hash_every>, 0, most},
      "Steps between hashes of weights, moments, scales and data in the log; 0: none"},
-    {"run", "audit", Real{at<&RunSettings::audit>, 0, 1},
+    {"run", "audit", Real{at<&RunSettings::audit>, 0, 1, "fraction"},
      "Fraction of the work of steps that is computed twice, to find processors that err; 0: none"},
     {"run", "audit_continue", Switch{at<&RunSettings::audit_continue>},
      "Go on when an audit finds a difference, instead of stopping with exit code 1"},
@@ -297,7 +297,7 @@ constexpr Key all_keys[] = {
      "With --resume: continue although these differ from the checkpoint's: names of settings, such "
      "as batch,seed, or data (if none is named), tokenizer, arithmetic",
      false},
-    {"run", "time_limit", Real{at<&RunSettings::time_limit>, 0, 1e9},
+    {"run", "time_limit", Real{at<&RunSettings::time_limit>, 0, 1e9, "number of seconds"},
      "Seconds after which the run saves a checkpoint and stops (exit code 124); 0: none", false},
     {"run", "verify", Text{at<&RunSettings::verify>},
      "Compare with the hashes in the log of this run, and stop at the first that differs (exit "

@@ -31,6 +31,7 @@ struct Whole {
 struct Real {
   Member<double> member;
   double low, high;
+  std::string_view kind = "number";
 };
 struct Text {
   Member<std::string> member;

@@ -37,21 +37,6 @@ Texts split_list(std::string_view text) {
   return parts;
 }
 
-// The choice that was probably meant: in other case, by PyTorch's name, or mistyped; empty if none.
-std::string likely_choice(const std::string& text, const std::vector<std::string_view>& choices) {
-  constexpr std::pair<std::string_view, std::string_view> others[] = {
-      {"bfloat16", "bf16"}, {"float16", "fp16"}, {"f16", "fp16"}, {"half", "fp16"},
-      {"float32", "fp32"},  {"f32", "fp32"},     {"gpu", "cuda"}, {"adamw_torch", "adamw"}};
-  std::string name(text.substr(0, max_name));
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const auto& [other, own] : others) {
-    if (name == other) name = own;
-  }
-  const std::vector<std::string> names(choices.begin(), choices.end());
-  const bool is_one = std::find(names.begin(), names.end(), name) != names.end();
-  return is_one ? name : likely_name(name, names);
-}
-
 // Writes a setting into its field, or refuses it.
 class Assignment {
  public:
@@ -97,7 +82,8 @@ class Assignment {
   void operator()(const Choice& field) {
     const std::string& text = value<std::string>();
     if (field.set(config_, text)) return;
-    const std::string likely = likely_choice(text, field.names());
+    const std::vector<std::string_view> names = field.names();
+    const std::string likely = likely_choice(text, {names.begin(), names.end()});
     refuse_setting(
         setting_, in_words(setting_.value),
         likely.empty() ? "" : fmt::format("did you mean {}{}?", option_before(), likely));

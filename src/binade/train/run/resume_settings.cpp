@@ -118,6 +118,10 @@ ResumeSettings saved_settings(const io::Path& folder, const Sources::Options& op
   all.insert(all.end(), options.begin(), options.end());
   const auto copy =
       newest_copies(folder, [](const std::string& name) { return name == config_name; });
+  if (!own.exists() && !copy)
+    fail("config", {.argument = folder.string(),
+                    .expected = "the folder of a run, with its config.toml",
+                    .found = "a folder without one"});
   std::exception_ptr failure;
   try {
     settings.config = resolve({own, all});
