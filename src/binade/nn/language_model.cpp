@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "binade/amp/autocast.h"
 #include "binade/amp/recipe/state.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
@@ -18,6 +19,7 @@
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/index/index.h"
+#include "binade/ops/loss/log_probs.h"
 #include "binade/ops/recompute.h"
 #include "binade/ops/shape/shape.h"
 
@@ -305,8 +307,8 @@ Tensor LanguageModel::computed_head() const {
   return rounded_head_ == nullptr ? head_weight() : (*rounded_head_)(head_);
 }
 
-Tensor LanguageModel::head_logits(const Tensor& features) const {
-  const Tensor logits = linear(features, computed_head());
+Tensor LanguageModel::head_logits(const Tensor& features, const Tensor& head) const {
+  const Tensor logits = linear(features, head);
   const double cap = config_.logit_softcap;
   return cap == 0 ? logits : tanh(logits * (1 / cap)) * cap;
 }
@@ -365,6 +367,33 @@ Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
     return cross_entropy(head_logits(x), targets, last);
   }
   return linear_cross_entropy(x, computed_head(), targets, options, loss_chunk_);
+}
+
+int64_t LanguageModel::logits_chunk(int64_t rows, DType features) const {
+  if (loss_chunk_ != 0) return loss_chunk_;
+  const amp::AutocastState& autocast = amp::autocast_state();
+  return logits_rows(rows,
+                     {.classes = config_.vocab,
+                      .width = config_.width,
+                      .dtype = autocast.enabled ? autocast.dtype : features},
+                     head_weight().device());
+}
+
+Tensor LanguageModel::log_probs(const Tensor& tokens, const Tensor& targets) {
+  const auto scope = enter();
+  const Tensor x = features(tokens), head = computed_head();
+  const int64_t rows = targets.numel(), chunk = logits_chunk(rows, x.dtype());
+  const Tensor flat = reshape(x, {rows, config_.width}), ids = reshape(targets, {rows});
+  std::vector<Tensor> parts;
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t end = std::min(begin + chunk, rows);
+    const auto part = [this, of = slice(ids, 0, begin, end)](std::span<const Tensor> in) {
+      const memory::CategoryGuard category(memory::Category::logits);
+      return token_log_probs(head_logits(in[0], in[1]), of);
+    };
+    parts.push_back(checkpoint(part, {slice(flat, 0, begin, end), head}));
+  }
+  return reshape(cat(parts, 0), targets.shape());
 }
 
 GPT::GPT(const GPTConfig& config, Device device, DType dtype)

@@ -112,6 +112,9 @@ class LanguageModel : public Module {
   // Learned positions start again at each document.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const CrossEntropyOptions& options = {},
               const PackedDocuments& documents = {});
+  // The log-probability of each target [batch, tokens] after the tokens up to it, f32; 0 for
+  // targets of -100. Logits are computed some rows at a time, and again in the backward.
+  Tensor log_probs(const Tensor& tokens, const Tensor& targets);
 
   // Fails unless these are documents of a batch [batch, tokens].
   void check_documents(const std::vector<int64_t>& offsets, const Shape& batch);
@@ -126,8 +129,8 @@ class LanguageModel : public Module {
   // Its format, or null.
   const formats::WeightFormat* head_format() const;
   void set_activations(const Activations& activations) { config_.activations = activations; }
-  // Rows of logits that loss() computes at a time. 0, the default: as many as suit the device, see
-  // logits_rows().
+  // Rows of logits that loss() and log_probs() compute at a time. 0, the default: as many as suit
+  // the device, see logits_rows().
   void set_loss_chunk(int64_t rows) { loss_chunk_ = rows; }
   void set_block_hooks(BlockHooks hooks) { hooks_ = std::move(hooks); }
 
@@ -146,7 +149,12 @@ class LanguageModel : public Module {
   Tensor embedded(const Tensor& tokens, Caches caches, const PackedDocuments& documents);
   // The normalized output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens, Caches caches = {}, const PackedDocuments& documents = {});
-  Tensor head_logits(const Tensor& features) const;
+  Tensor head_logits(const Tensor& features) const {
+    return head_logits(features, computed_head());
+  }
+  Tensor head_logits(const Tensor& features, const Tensor& head) const;
+  // Rows of logits of a batch with that many rows to compute at a time.
+  int64_t logits_chunk(int64_t rows, DType features) const;
   // The head's weight to compute with.
   Tensor computed_head() const;
   // The table that a layer uses: sliding layers may have their own.
