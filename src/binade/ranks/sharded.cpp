@@ -5,7 +5,6 @@
 
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/backend/async_scalar.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/capabilities.h"
 #include "binade/backend/exchange.h"
@@ -41,12 +40,17 @@ optim::Clip clip_of(const Tensor& norm_parts, const Tensor& found_inf, double ma
   return clip;
 }
 
-// In the order and with the roundings of one process.
-Tensor mean_of(const std::vector<Tensor>& losses) {
+// The means over micro-batches with `each` scalars of the first ones, of the second ones, and so
+// on, in the order and with the roundings of one process.
+std::vector<Tensor> means_of(const std::vector<Tensor>& scalars, size_t each) {
   const NoGrad no_grad;
-  const Tensor mean = zeros({}, DType::f64, losses.front().device());
-  for (const Tensor& loss : losses) add_(mean, loss, 1.0 / static_cast<double>(losses.size()));
-  return mean;
+  const size_t count = scalars.size() / each;
+  std::vector<Tensor> means;
+  for (size_t i = 0; i < each; ++i)
+    means.push_back(zeros({}, DType::f64, scalars.front().device()));
+  for (size_t i = 0; i < scalars.size(); ++i)
+    add_(means[i % each], scalars[i], 1.0 / static_cast<double>(count));
+  return means;
 }
 
 // The number in "blocks.12.mlp.up.weight".
@@ -208,29 +212,37 @@ void Sharded::run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work
   units_->end_pass();
 }
 
-std::vector<double> Sharded::run_forwards(int64_t count, FunctionRef<Tensor(int64_t)> loss_of) {
-  std::vector<backend::AsyncScalar> pending;
+std::vector<double> Sharded::run_forwards(int64_t count, FunctionRef<Tensor(int64_t)> result_of,
+                                          int64_t each) {
+  std::vector<Tensor> pending;
   for (int64_t first = 0; first < count; first += data_.size) {
     const int64_t item = first + data_.rank;
-    run_pass(Units::Pass::forward, item < count, [&] { pending.emplace_back(loss_of(item)); });
+    run_pass(Units::Pass::forward, item < count, [&] { pending.push_back(result_of(item)); });
   }
   std::vector<double> own;
-  for (const backend::AsyncScalar& loss : pending) own.push_back(loss.get());
-  if (data_.is_alone()) return own;
-  std::vector<int64_t> bytes;
-  std::vector<size_t> starts(1, 0);
-  for (int rank = 0; rank < data_.size; ++rank) {
-    const int64_t items = data_.item_count(rank, count);
-    bytes.push_back(items * static_cast<int64_t>(sizeof(double)));
-    starts.push_back(starts.back() + static_cast<size_t>(items));
+  for (const Tensor& result : pending) {
+    const bool has_values = !result.device().is_meta();
+    const std::vector<double> values =
+        has_values ? to_vector(result) : std::vector<double>(static_cast<size_t>(result.numel()));
+    own.insert(own.end(), values.begin(), values.end());
   }
-  std::vector<double> by_rank(static_cast<size_t>(count)), losses;
-  ranks_->all_gather("losses", std::as_bytes(std::span(own)),
+  if (data_.is_alone()) return own;
+  std::vector<int64_t> bytes, starts(1, 0);
+  for (int rank = 0; rank < data_.size; ++rank) {
+    const int64_t values = data_.item_count(rank, count) * each;
+    bytes.push_back(values * static_cast<int64_t>(sizeof(double)));
+    starts.push_back(starts.back() + values);
+  }
+  std::vector<double> by_rank(static_cast<size_t>(starts.back())), results;
+  ranks_->all_gather("results", std::as_bytes(std::span(own)),
                      std::as_writable_bytes(std::span(by_rank)), bytes);
-  for (int64_t item = 0; item < count; ++item)
-    losses.push_back(
-        by_rank[starts[static_cast<size_t>(data_.rank_of(item))] + data_.index_of(item)]);
-  return losses;
+  for (int64_t item = 0; item < count; ++item) {
+    const auto index = static_cast<int64_t>(data_.index_of(item));
+    const auto begin =
+        by_rank.begin() + starts[static_cast<size_t>(data_.rank_of(item))] + index * each;
+    results.insert(results.end(), begin, begin + each);
+  }
+  return results;
 }
 
 void Sharded::gather_weights(Units::Where where) {
@@ -285,7 +297,10 @@ Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losse
   amaxes_.add_to(own);
   const StepNumbers all = tally_.exchange(own);
   amaxes_.take(all);
-  return {.clip = clip_of(all.norm_parts, all.found_inf, max_norm), .loss = mean_of(all.losses)};
+  const std::vector<Tensor> means = means_of(all.losses, losses.size() / micros_.size());
+  return {.clip = clip_of(all.norm_parts, all.found_inf, max_norm),
+          .loss = means.front(),
+          .others = {means.begin() + 1, means.end()}};
 }
 
 void Sharded::gather_parameters(const Tensor& found_inf) {

@@ -69,11 +69,13 @@ class Sharded {
   // and sums the gradients of all.
   void accumulate(FunctionRef<void(int64_t micro)> backward);
   // Second, after GradScaler::unscale: mean loss, norm, clip factor and found_inf of all ranks, on
-  // the parameters' device. `losses` are those of this rank's micro-batches; `check` is the
-  // scaler's, if that is enabled.
+  // the parameters' device. `losses` are those of this rank's micro-batches, perhaps each with
+  // other scalars behind it, as many in every micro-batch; `check` is the scaler's, if that is
+  // enabled.
   struct Agreed {
     optim::Clip clip;
-    Tensor loss;  // f64 scalar: the mean over all micro-batches
+    Tensor loss;                 // f64 scalar: the mean over all micro-batches
+    std::vector<Tensor> others;  // the means of the other scalars
   };
   Agreed agree(double max_norm, const std::vector<Tensor>& losses, const amp::GradientCheck* check);
   // Third, after the optimizer's step: every rank gets the elements that the others have updated,
@@ -81,9 +83,11 @@ class Sharded {
   // would wait.
   void gather_parameters(const Tensor& found_inf);
 
-  // The losses of `count` forwards without a backward, in their order. Each rank calls loss_of()
-  // for some of them; a GPU's are read at the end.
-  std::vector<double> run_forwards(int64_t count, FunctionRef<Tensor(int64_t index)> loss_of);
+  // The results of `count` forwards without a backward, in their order: scalars, such as losses, or
+  // tensors of `each` elements, which follow one another. Each rank calls result_of() for some of
+  // them; a GPU's are read at the end.
+  std::vector<double> run_forwards(int64_t count, FunctionRef<Tensor(int64_t index)> result_of,
+                                   int64_t each = 1);
   // Stage 3 of many ranks: the memory of parameters comes and goes.
   bool releases_weights() const { return options_.stage == 3; }
   // Stage 3: whole parameters, on all ranks or on rank 0 alone, until the next step or forward, or

@@ -64,7 +64,10 @@ StepNumbers Tally::exchange(const StepNumbers& own) {
   if (data_.is_alone() || device_.is_meta()) return own;  // meta: there are no numbers
   const memory::CategoryGuard category(memory::Category::workspace);
   const auto& kernels = backend::of(device_);
-  const int64_t ranks = data_.size, most_losses = data_.item_count(0, micro_batches_);
+  const int64_t ranks = data_.size;
+  // Of a micro-batch.
+  const int64_t each = std::ssize(own.losses) / data_.item_count(data_.rank, micro_batches_);
+  const int64_t most_losses = data_.item_count(0, micro_batches_) * each;
   // found_inf, first_bad, losses, amaxes and their counts, parts of the norm.
   constexpr int64_t losses_at = 2;
   const int64_t maxima_at = losses_at + most_losses;
@@ -106,10 +109,11 @@ StepNumbers Tally::exchange(const StepNumbers& own) {
                     .most = joined(all, most_at, count_of(own.most), Reduction::max)};
   if (order_.numel() > 0)
     kernels.index.index_select(all.strided({all.numel()}, {1}, 0), 0, order_, whole.norm_parts);
-  for (int64_t micro = 0; micro < micro_batches_; ++micro)
-    whole.losses.push_back(all.strided(
-        {}, {},
-        data_.rank_of(micro) * length + losses_at + static_cast<int64_t>(data_.index_of(micro))));
+  for (int64_t micro = 0; micro < micro_batches_; ++micro) {
+    const auto index = static_cast<int64_t>(data_.index_of(micro));
+    const int64_t at = data_.rank_of(micro) * length + losses_at + index * each;
+    for (int64_t i = 0; i < each; ++i) whole.losses.push_back(all.strided({}, {}, at + i));
+  }
   return whole;
 }
 

@@ -11,10 +11,11 @@ namespace binade::ranks {
 // The numbers of a step that ranks agree on before the update, on the parameters' device: those
 // that one rank has, or those of all.
 struct StepNumbers {
-  Tensor norm_parts;           // f64: squared sums of the gradient elements that it owns
-  Tensor found_inf;            // f32 [1]: 1 if one of these is non-finite
-  Tensor first_bad;            // i32 [1]: smallest index of such a parameter; undefined: not asked
-  std::vector<Tensor> losses;  // scalars, of its micro-batches
+  Tensor norm_parts;  // f64: squared sums of the gradient elements that it owns
+  Tensor found_inf;   // f32 [1]: 1 if one of these is non-finite
+  Tensor first_bad;   // i32 [1]: smallest index of such a parameter; undefined: not asked
+  // Scalars of its micro-batches, as many of each: its loss, and others behind it.
+  std::vector<Tensor> losses;
   // f64, of delayed scales: amaxes of this step, their non-finite ones, and those of weights, which
   // every rank has alike.
   Tensor maxima, sums, most;
