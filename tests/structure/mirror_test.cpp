@@ -20,6 +20,7 @@ struct Covered {
 constexpr Covered covered[] = {
     {"amp/call", "amp/autocast"},
     {"data/chat/chat_files", "data/chat/chat_template"},
+    {"data/chat/encoder", "data/chat/examples"},
     {"data/chat/jinja/*", "data/chat/jinja/template"},
     {"data/chat/message", "data/chat/answers"},
     {"data/token_text", "train/streams"},

@@ -18,10 +18,13 @@ struct Batch {
   std::vector<int64_t> documents = {};
   // For a batch on a GPU: document_bounds(documents); `documents` may then be empty.
   Tensor document_bounds = {};
+  // For batches of pairs, whose rows 2i and 2i + 1 are the answers of pair i: the log-probabilities
+  // of both by the reference model, f32 [pairs, 2].
+  Tensor reference = {};
 };
 
 struct BatchShape {
-  int64_t batch = 1;
+  int64_t batch = 1;  // sequences, or pairs of them
   int64_t context = 1;
   int64_t accumulate = 1;  // batches of a step
 };

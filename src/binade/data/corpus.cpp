@@ -133,7 +133,13 @@ Split split_one(const Source& source, const std::string& where) {
 }
 
 Split split_part(const Source& source, const std::string& where) {
-  if (!is_example_file(where)) return split_one(source, where);
+  const bool has_lines = is_example_file(where);
+  if (source.pairs && !has_lines)
+    fail("data", {.argument = "--data " + where,
+                  .expected = "a .jsonl file of pairs: prompt, chosen and rejected",
+                  .found = "other data",
+                  .hint = "--objective next-token trains on it"});
+  if (!has_lines) return split_one(source, where);
   Source examples = source;
   examples.where = where;
   return read_examples(examples);

@@ -54,6 +54,7 @@ struct Source {
   std::optional<ChatTemplate> chat = {};  // how messages are written
   std::optional<int64_t> eos = {};        // the id that ends a completion
   bool packed = false;                    // several examples may share a row of a batch
+  bool pairs = false;                     // the data must be pairs of answers
 };
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those

@@ -42,7 +42,13 @@ Documents::Documents(Tokens ids, Tokens is_target, std::vector<int64_t> ends,
       is_target_(std::move(is_target)),
       ends_(std::move(ends)),
       options_(options) {
-  fill_rows();
+  options_.paired ? fill_pairs() : fill_rows();
+}
+
+Documents Documents::with_reference(std::vector<float> log_probs) const {
+  Documents result = *this;
+  result.reference_ = std::move(log_probs);
+  return result;
 }
 
 Documents Documents::mixed(std::span<const std::shared_ptr<const Documents>> parts,
@@ -93,10 +99,23 @@ void Documents::fill_rows() {
       room.erase(found);
     }
     room.emplace(left - inputs, row);
-    rows_[row].documents.push_back(document);
     width_ = std::max(width_, options_.context - left + inputs);
-    for (int64_t i = 1; i <= inputs; ++i) rows_[row].targets += is_target_[begin_of(document) + i];
+    add_to_row(row, document);
   }
+}
+
+void Documents::fill_pairs() {
+  rows_.resize(ends_.size() / 2);
+  for (int64_t document = 0; document < size(); ++document) {
+    width_ = std::max(width_, inputs_of(document));
+    add_to_row(static_cast<size_t>(document / 2), document);
+  }
+}
+
+void Documents::add_to_row(size_t row, int64_t document) {
+  const int64_t begin = begin_of(document);
+  rows_[row].documents.push_back(document);
+  for (int64_t i = 1; i <= inputs_of(document); ++i) rows_[row].targets += is_target_[begin + i];
 }
 
 int64_t Documents::shuffled(int64_t index, uint64_t seed) const {
@@ -143,6 +162,7 @@ Batch Documents::training_batch(BatchShape shape, uint64_t seed, int64_t step,
     if (i / shape.batch == micro) own.push_back(row);
   }
   Batch batch = gathered(shape, own);
+  if (paired()) return batch;  // a pair counts as much as any other
   batch.weight = tensor(static_cast<double>(targets_of(own) * shape.accumulate) /
                         static_cast<double>(targets_of(all)));
   return batch;
@@ -164,6 +184,7 @@ Batch Documents::validation_batch(BatchShape shape, int64_t index, int64_t count
     if (i / shape.batch == index) own.push_back(all.back());
   }
   Batch batch = gathered(shape, own);
+  if (paired()) return batch;
   batch.weight =
       tensor(static_cast<double>(targets_of(own) * count) / static_cast<double>(targets_of(all)));
   return batch;
@@ -184,16 +205,29 @@ Batch Documents::consecutive_batch(BatchShape shape, int64_t begin) const {
   return gathered(shape, rows);
 }
 
+Tensor Documents::reference_of(const std::vector<int64_t>& rows) const {
+  if (reference_.empty()) return {};
+  Tensor result = Tensor::empty({std::ssize(rows), 2}, DType::f32);
+  auto* values = result.mutable_data<float>();
+  for (const int64_t row : rows) {
+    for (const int64_t document : rows_[static_cast<size_t>(row)].documents)
+      *values++ = reference_[static_cast<size_t>(document)];
+  }
+  return result;
+}
+
 Batch Documents::gathered(BatchShape shape, const std::vector<int64_t>& rows) const {
   const int64_t width = std::min(round_up(width_, 8), shape.context);
-  Batch batch{Tensor::empty({shape.batch, width}, DType::i64),
-              Tensor::empty({shape.batch, width}, DType::i64)};
+  const Shape lines{shape.batch * lines_per_row(), width};
+  Batch batch{.tokens = Tensor::empty(lines, DType::i64),
+              .targets = Tensor::empty(lines, DType::i64),
+              .reference = reference_of(rows)};
   auto* tokens = batch.tokens.mutable_data<int64_t>();
   auto* targets = batch.targets.mutable_data<int64_t>();
   std::fill_n(tokens, batch.tokens.numel(), 0);
   std::fill_n(targets, batch.targets.numel(), ignored);
   for (size_t r = 0; r < rows.size(); ++r) {
-    int64_t at = static_cast<int64_t>(r) * width;
+    int64_t line = static_cast<int64_t>(r) * lines_per_row(), at = line * width;
     for (const int64_t document : rows_[static_cast<size_t>(rows[r])].documents) {
       const int64_t begin = begin_of(document), inputs = inputs_of(document);
       ids_.read(begin, {tokens + at, static_cast<size_t>(inputs)});
@@ -201,7 +235,7 @@ Batch Documents::gathered(BatchShape shape, const std::vector<int64_t>& rows) co
         if (is_target_[begin + i + 1] != 0) targets[at + i] = ids_[begin + i + 1];
       }
       if (options_.packed) batch.documents.push_back(at);
-      at += inputs;
+      at = options_.paired ? ++line * width : at + inputs;
     }
     // The rest of a row is a document of padding, without targets.
     const int64_t end = static_cast<int64_t>(r + 1) * width;

@@ -12,7 +12,9 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
+#include "binade/data/chat/encoder.h"
 #include "binade/data/chat/jinja/from_json.h"
+#include "binade/data/chat/pairs.h"
 #include "binade/data/documents.h"
 #include "binade/data/mixture.h"
 #include "binade/data/spill_buffer.h"
@@ -38,14 +40,19 @@ bool read_block(Unpacker& file, std::string& text) {
   return text.size() > before;
 }
 
-// Calls use(line, offset, file) for each line of a file that is not blank. Memory holds a block and
-// a line.
+struct Line {
+  std::string_view text;
+  int64_t offset;  // in the file
+  int64_t number;  // counted from 1
+};
+
+// Calls use(line, file) for each line of a file that is not blank. Memory holds a block and a line.
 template <class Use>
 void for_each_line(const fs::path& path, Use&& use) {
   constexpr size_t max_line = 256 << 20;
   const auto file = open_unpacked(path);
   std::string text;
-  int64_t offset = 0;  // of text
+  int64_t offset = 0, number = 0;  // of text; of the last line
   for (bool ended = false; !ended;) {
     size_t searched = text.size();  // no line ends before
     while (!ended && text.size() - searched < byte_order_mark.size())
@@ -57,7 +64,8 @@ void for_each_line(const fs::path& path, Use&& use) {
       if (end == std::string::npos && !ended) break;
       end = std::min(end, text.size());
       const std::string_view line = std::string_view(text).substr(begin, end - begin);
-      if (!is_blank(line)) use(line, offset + static_cast<int64_t>(begin), *file);
+      ++number;
+      if (!is_blank(line)) use(Line{line, offset + static_cast<int64_t>(begin), number}, *file);
     }
     begin = std::min(begin, text.size());
     text.erase(0, begin);
@@ -89,18 +97,13 @@ std::optional<FirstLine> first_line(const fs::path& path) {
   return {};
 }
 
-// Either messages, or a prompt and its completion.
-struct Example {
-  std::vector<Message> messages = {};
-  jinja::Value tools = jinja::Value(nullptr);  // that the assistant may call, for the template
-  std::string prompt = {}, completion = {};
-};
-
 void add_messages(const json::Value& list, std::vector<Message>& messages) {
   for (const json::Value& one : list.array()) messages.push_back(message_of(one));
 }
 
 Example parse_example(const json::Value& root) {
+  if (is_pair(root))
+    root.refuse("an example", "a pair of answers", "train on pairs with --objective dpo");
   Example example;
   if (const json::Value* messages = root.find("messages")) {
     add_messages(*messages, example.messages);
@@ -125,111 +128,6 @@ Example parse_example(const json::Value& root) {
   if (const json::Value* tools = root.find("tools")) example.tools = jinja::value_of(*tools);
   return example;
 }
-
-// The tokens of an example.
-struct Encoded {
-  std::vector<int64_t> ids;
-  std::vector<bool> is_target;
-};
-
-int64_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-}
-
-class Encoder {
- public:
-  explicit Encoder(const Source& source) : source_(source) {
-    if (source.eos && *source.eos >= source.vocab)
-      fail(example_reader,
-           {.argument = "eos_token_id of the model",
-            .expected = "an id below its vocabulary of " + std::to_string(source.vocab),
-            .found = std::to_string(*source.eos)});
-  }
-
-  Encoded encode(const Example& example, const std::string& where) const {
-    return example.messages.empty() ? completion(example) : conversation(example, where);
-  }
-
- private:
-  std::vector<int64_t> ids_of(std::string_view text) const {
-    if (source_.tokenizer != nullptr) return source_.tokenizer->encode(text);
-    return {reinterpret_cast<const unsigned char*>(text.data()),
-            reinterpret_cast<const unsigned char*>(text.data()) + text.size()};
-  }
-
-  std::vector<int64_t> ids_between(std::string_view text, size_t begin, size_t end) const {
-    if (source_.tokenizer != nullptr) return source_.tokenizer->encode_between(text, begin, end);
-    return ids_of(text.substr(begin, end - begin));
-  }
-  bool may_cut(std::string_view text, size_t at) const {
-    return source_.tokenizer == nullptr || source_.tokenizer->may_cut(text, at);
-  }
-
-  // A token may reach over the boundary between a prompt and its answer; it counts as the answer's.
-  Encoded conversation(const Example& example, const std::string& where) const {
-    if (!source_.chat)
-      fail(example_reader,
-           {.argument = where,
-            .expected = "a chat template in the model's folder, to write messages with",
-            .found = "none",
-            .hint = "give --chat chatml, llama3, gemma or mistral to 'binade train', or lines "
-                    "with prompt and completion"});
-    return tokens_of(render(*source_.chat, example.messages, where, example.tools));
-  }
-
-  // In pieces that end where an answer ends, so that the time grows with the length of the text
-  // only. If the text may not be cut there, a piece has several answers, up to a bound.
-  Encoded tokens_of(const RenderedChat& chat) const {
-    constexpr size_t max_answers = 64, max_bytes = 8192;
-    const std::string_view text = chat.text;
-    Encoded encoded;
-    size_t begin = 0, first = 0;  // of the piece, and its first answer
-    for (size_t i = 0; i < chat.answers.size(); ++i) {
-      const size_t end = chat.answers[i].second;
-      const bool is_long = i - first >= max_answers && end - begin >= max_bytes;
-      if (!is_long && !may_cut(text, end)) continue;
-      append_piece(chat, {begin, end}, std::span(chat.answers).subspan(first, i + 1 - first),
-                   encoded);
-      begin = end;
-      first = i + 1;
-    }
-    append_piece(chat, {begin, text.size()}, std::span(chat.answers).subspan(first), encoded);
-    return encoded;
-  }
-
-  void append_piece(const RenderedChat& chat, std::pair<size_t, size_t> piece,
-                    std::span<const std::pair<size_t, size_t>> answers, Encoded& encoded) const {
-    const std::vector<int64_t> ids = ids_between(chat.text, piece.first, piece.second);
-    const auto tokens_up_to = [&](size_t end) {
-      if (end == piece.second) return static_cast<int64_t>(ids.size());
-      return common_prefix(ids, ids_between(chat.text, piece.first, end));
-    };
-    const auto before = static_cast<int64_t>(encoded.ids.size());
-    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
-    encoded.is_target.resize(encoded.ids.size());
-    const auto target = encoded.is_target.begin() + before;
-    for (const auto& [begin, end] : answers)
-      std::fill(target + tokens_up_to(begin), target + tokens_up_to(end), true);
-  }
-
-  Encoded completion(const Example& example) const {
-    const TemplateIds around =
-        source_.tokenizer != nullptr ? source_.tokenizer->template_ids() : TemplateIds{};
-    const std::vector<int64_t> ids = ids_of(example.prompt + example.completion);
-    const int64_t boundary = common_prefix(ids, ids_of(example.prompt));
-    Encoded encoded{around.before, {}};
-    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
-    std::vector<int64_t> after = around.after;
-    if (after.empty() && source_.eos) after = {*source_.eos};
-    encoded.ids.insert(encoded.ids.end(), after.begin(), after.end());
-    encoded.is_target.resize(encoded.ids.size());
-    const auto first = static_cast<int64_t>(around.before.size()) + boundary;
-    std::fill(encoded.is_target.begin() + first, encoded.is_target.end(), true);
-    return encoded;
-  }
-
-  const Source& source_;
-};
 
 // All documents of a file.
 struct Collected {
@@ -268,22 +166,26 @@ class Collector {
   std::vector<int64_t> ends_;
 };
 
-// The examples of a file, and how many of its lines were changed or left out.
+// The examples or pairs of a file, and how many of its lines were changed or left out.
 struct Examples {
   Collected documents = {};
-  int64_t lines = 0, without_target = 0, cut = 0;
+  int64_t lines = 0, without_target = 0, cut = 0, alike = 0;
   bool has_messages = false, lacks_context = false;
 
   std::vector<std::string> warnings(const Source& source) const {
+    const char* unit = source.pairs ? "pairs" : "examples";
     std::vector<std::string> texts;
     if (cut > 0)
-      texts.push_back(
-          fmt::format("{} of {} examples are longer than the context of {} and were cut",
-                      grouped(cut), grouped(lines), source.context));
+      texts.push_back(fmt::format("{} of {} {} are longer than the context of {} and were cut",
+                                  grouped(cut), grouped(lines), unit, source.context));
     if (without_target > 0)
       texts.push_back(
-          fmt::format("{} of {} examples have no answer within the context of {} and were left out",
-                      grouped(without_target), grouped(lines), source.context));
+          fmt::format("{} of {} {} have no answer within the context of {} and were left out",
+                      grouped(without_target), grouped(lines), unit, source.context));
+    if (alike > 0)
+      texts.push_back(fmt::format(
+          "{} of {} pairs have the same answer twice within the context of {} and were left out",
+          grouped(alike), grouped(lines), source.context));
     const bool has_tokens = source.tokenizer != nullptr && !source.tokenizer->model().empty();
     if (has_messages && has_tokens) {
       const std::string end = source.chat->answer_end;
@@ -302,36 +204,94 @@ struct Examples {
   }
 };
 
-Examples collect_examples(const Source& source) {
-  const Encoder encoder(source);
-  Collector documents(source);
-  Examples all;
-  const auto add = [&](std::string_view line, int64_t offset, const Unpacker& file) {
-    const json::Document document = json::parse(line, {example_reader, source.where, offset});
-    const std::string where = fmt::format("{}, example {}", source.where, ++all.lines);
-    const Example example = parse_example(document.root());
-    all.has_messages |= !example.messages.empty();
-    const Encoded encoded = encoder.encode(example, where);
-    const size_t count = std::min(encoded.ids.size(), static_cast<size_t>(source.context) + 1);
+// Reads the lines of a file.
+class LineReader {
+ public:
+  explicit LineReader(const Source& source)
+      : source_(source), encoder_(source), documents_(source) {}
+
+  Examples read() {
+    for_each_line(source_.where, [this](const Line& line, const Unpacker& file) {
+      const json::Document document =
+          json::parse(line.text, {example_reader, source_.where, line.offset});
+      ++all_.lines;
+      source_.pairs ? add_pair(document.root(), line.number) : add_example(document.root());
+      if (source_.progress)
+        source_.progress(static_cast<size_t>(file.consumed()), static_cast<size_t>(file.size()));
+    });
+    all_.documents = documents_.finish();
+    return std::move(all_);
+  }
+
+ private:
+  // Tokens of a document within the context, and whether an answer is among them.
+  struct Part {
+    size_t count;
+    bool has_target;
+  };
+  Part part_of(const Encoded& encoded) const {
+    const size_t count = std::min(encoded.ids.size(), static_cast<size_t>(source_.context) + 1);
     const auto begin = encoded.is_target.begin(), end = begin + static_cast<int64_t>(count);
-    if (count < 2 || std::find(begin + 1, end, true) == end) {
-      ++all.without_target;
-      all.lacks_context |= count < encoded.ids.size();
+    return {count, count >= 2 && std::find(begin + 1, end, true) != end};
+  }
+
+  // Whether all parts of an example have an answer; counts one that has not.
+  bool have_targets(std::initializer_list<Part> parts, bool is_cut) {
+    if (std::ranges::all_of(parts, [](const Part& part) { return part.has_target; })) return true;
+    ++all_.without_target;
+    all_.lacks_context |= is_cut;
+    return false;
+  }
+
+  void add_example(const json::Value& root) {
+    const Example example = parse_example(root);
+    all_.has_messages |= !example.messages.empty();
+    const Encoded encoded =
+        encoder_.encode(example, fmt::format("{}, example {}", source_.where, all_.lines));
+    const Part part = part_of(encoded);
+    const bool is_cut = part.count < encoded.ids.size();
+    if (!have_targets({part}, is_cut)) return;
+    all_.cut += is_cut ? 1 : 0;
+    documents_.add(encoded, part.count);
+  }
+
+  void add_pair(const json::Value& root, int64_t line) {
+    const std::string where = fmt::format("{}, line {}", source_.where, line);
+    const Pair pair = parse_pair(root, where);
+    all_.has_messages |= !pair.chosen.messages.empty();
+    const Encoded chosen = encoder_.encode(pair.chosen, where),
+                  rejected = encoder_.encode(pair.rejected, where);
+    const Part better = part_of(chosen), worse = part_of(rejected);
+    const bool is_cut = better.count < chosen.ids.size() || worse.count < rejected.ids.size();
+    if (!have_targets({better, worse}, is_cut)) return;
+    if (std::ranges::equal(std::span(chosen.ids).first(better.count),
+                           std::span(rejected.ids).first(worse.count))) {
+      ++all_.alike;
       return;
     }
-    all.cut += count < encoded.ids.size() ? 1 : 0;
-    documents.add(encoded, count);
-    if (source.progress)
-      source.progress(static_cast<size_t>(file.consumed()), static_cast<size_t>(file.size()));
-  };
-  for_each_line(source.where, add);
-  all.documents = documents.finish();
-  return all;
+    all_.cut += is_cut ? 1 : 0;
+    documents_.add(chosen, better.count);
+    documents_.add(rejected, worse.count);
+  }
+
+  const Source& source_;
+  Encoder encoder_;
+  Collector documents_;
+  Examples all_;
+};
+
+// The number of examples, or of pairs.
+int64_t count_of(const Source& source, const Examples& all) {
+  return std::ssize(all.documents.ends) / (source.pairs ? 2 : 1);
+}
+
+Documents::Options document_options(const Source& source) {
+  return {.context = source.context, .packed = source.packed, .paired = source.pairs};
 }
 
 void require_examples(const Source& source, const Examples& all, int64_t least,
-                      const char* expected) {
-  const int64_t count = std::ssize(all.documents.ends);
+                      const std::string& expected) {
+  const int64_t count = count_of(source, all);
   if (count >= least) return;
   fail(example_reader, {.argument = source.where,
                         .expected = expected,
@@ -351,7 +311,7 @@ bool is_example_file(const std::string& where) {
   const json::Value& root = document.root();
   return root.is_object() && root.find("text") == nullptr &&
          (root.find("messages") != nullptr || root.find("prompt") != nullptr ||
-          root.find("instruction") != nullptr);
+          root.find("instruction") != nullptr || is_pair(root));
 }
 
 bool has_examples(const std::string& data) {
@@ -360,22 +320,24 @@ bool has_examples(const std::string& data) {
 }
 
 Split read_examples(const Source& source) {
-  const Examples all = collect_examples(source);
-  require_examples(source, all, 2,
-                   "at least 2 examples with an answer: one to train on and one to validate on");
-  const int64_t count = std::ssize(all.documents.ends);
+  const Examples all = LineReader(source).read();
+  require_examples(
+      source, all, 2,
+      fmt::format("at least 2 {}: one to train on and one to validate on",
+                  source.pairs ? "pairs of different answers" : "examples with an answer"));
+  const int64_t count = count_of(source, all), each = source.pairs ? 2 : 1;
   const auto held_out = std::max<int64_t>(
       1, static_cast<int64_t>(std::floor(source.validation * static_cast<double>(count))));
-  const Documents::Options options{.context = source.context, .packed = source.packed};
-  return {all.documents.part(0, count - held_out, options),
-          all.documents.part(count - held_out, count, options), all.warnings(source)};
+  const Documents::Options options = document_options(source);
+  return {all.documents.part(0, (count - held_out) * each, options),
+          all.documents.part((count - held_out) * each, count * each, options),
+          all.warnings(source)};
 }
 
 Tokens read_all_examples(const Source& source) {
-  const Examples all = collect_examples(source);
+  const Examples all = LineReader(source).read();
   require_examples(source, all, 1, "at least 1 example with an answer");
-  return all.documents.part(0, std::ssize(all.documents.ends),
-                            {.context = source.context, .packed = source.packed});
+  return all.documents.part(0, std::ssize(all.documents.ends), document_options(source));
 }
 
 }  // namespace binade::data

@@ -18,6 +18,8 @@ bool has_examples(const std::string& data);
 //   messages: [{role, content}, ...], rendered by the source's chat template;
 //   prompt and completion: texts, or lists of messages;
 //   instruction, output and perhaps input: a question of a user and its answer.
+// If the source is one of pairs, a line has two answers (data/chat/pairs.h), which are documents 2i
+// and 2i + 1 of pair i; pairs that are the same within the context are left out, with a warning.
 // Only answers are targets, each with the token that ends it. The last examples are for validation.
 // Examples without a target among the first context + 1 tokens are left out, with a warning.
 Split read_examples(const Source& source);
