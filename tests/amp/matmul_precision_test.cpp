@@ -59,7 +59,7 @@ std::vector<Tensor> left_by(train::Trainer& trainer) {
   std::vector<Tensor> left;
   for (const auto& [name, tensor] : trainer.model().state_dict()) left.push_back(tensor);
   for (const auto& [name, tensor] : trainer.state_dict()) left.push_back(tensor);
-  left.push_back(full({1}, trainer.evaluate(train::small_tokens()), DType::f64));
+  left.push_back(full({1}, trainer.evaluate(train::small_tokens()).loss, DType::f64));
   return left;
 }
 

@@ -100,14 +100,18 @@ void make_model(const std::filesystem::path& folder) {
 TEST(FineTuningSlow, CommandsRunInTheirOrder) {
   const TemporaryFolder folder;
   make_model(folder / "model");
-  std::string book, chat;
+  std::string book, chat, pairs;
   for (int i = 0; i < 60; ++i) {
     book += fmt::format("Chapter {}: {} times {} is {}.\n", i, i, i, i * i);
     chat += fmt::format(R"({{"messages": [{{"role": "user", "content": "{0} x {0}?"}}, )"
                         R"({{"role": "assistant", "content": "{1}"}}]}})"
                         "\n",
                         i, i * i);
+    pairs += fmt::format(R"({{"prompt": "{0} x {0}?", "chosen": "{1}", "rejected": "{2}"}})"
+                         "\n",
+                         i, i * i, i * i + 2);
   }
+  folder.put("pairs.jsonl", pairs);
   folder.put("book.txt", book);
   folder.put("chat.jsonl", chat);
   run_commands("fine-tuning.md", folder.path());

@@ -48,7 +48,7 @@ double hostile_run(train::Config config, const std::string& precision, bool auto
   take_steps(trainer, doctor, tokens, static_cast<int>(config.train.steps), &notes);
   for (const std::string& note : notes) std::printf("%s\n", note.c_str());
   EXPECT_EQ(doctor.plan().find("blocks.0.mlp.up") != nullptr, auto_precision);
-  return trainer.evaluate(tokens);
+  return trainer.evaluate(tokens).loss;
 }
 
 using Harm = std::array<double, 3>;

@@ -100,7 +100,7 @@ std::map<std::string, std::vector<double>> values_of(const StateDict& state) {
 RunBits continued(Trainer& trainer, int steps) {
   RunBits bits;
   for (int i = 0; i < steps; ++i) bits.losses.push_back(trainer.step(small_tokens()).loss);
-  bits.losses.push_back(trainer.evaluate(small_tokens()));
+  bits.losses.push_back(trainer.evaluate(small_tokens()).loss);
   bits.adapters = values_of(io::adapter_tensors(trainer.model()));
   return bits;
 }
@@ -249,7 +249,7 @@ TEST_F(BlockBase, IsMergedIntoTheRoundedBase) {
   Trainer trainer(config);
   trainer.init_from(config.model.init_from);
   for (int i = 0; i < 3; ++i) trainer.step(small_tokens());
-  const double expected = trainer.evaluate(small_tokens());
+  const double expected = trainer.evaluate(small_tokens()).loss;
   const fs::path saved = save_checkpoint(trainer, folder_ / "checkpoints", 1);
   EXPECT_EQ(io::base_format_of(saved), &formats::nf4);
   const auto loss_of = [&](const fs::path& checkpoint) {

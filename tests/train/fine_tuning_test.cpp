@@ -378,7 +378,7 @@ TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
     config.data.validation = 0.4;
     const data::Split split = data::read_split(data_source(config, nullptr));
     config.run.eval_batches = split.validation.documents()->rows();
-    losses[pack ? 1 : 0] = Trainer(config).evaluate(split.validation);
+    losses[pack ? 1 : 0] = Trainer(config).evaluate(split.validation).loss;
   }
   EXPECT_NEAR(losses[0], losses[1], 1e-5);
 }

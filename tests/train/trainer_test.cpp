@@ -459,7 +459,7 @@ TEST(Trainer, ValidatesOnTheMeanOfItsBatchesAndChangesNothing) {
     }
   }
   const auto weights = to_vector(trainer.model().head_weight());
-  EXPECT_NEAR(trainer.evaluate(small_tokens()), expected, 4 * epsilon(DType::f64) * expected);
+  EXPECT_NEAR(trainer.evaluate(small_tokens()).loss, expected, 4 * epsilon(DType::f64) * expected);
   EXPECT_EQ(to_vector(trainer.model().head_weight()), weights);
   EXPECT_EQ(trainer.steps(), 1);
 }
@@ -470,7 +470,7 @@ TEST(Trainer, ValidatesWithoutDropoutAndGoesOnWithIt) {
   config.run.eval_batches = 2;
   Trainer trainer(config);
   trainer.step(small_tokens());
-  const double found = trainer.evaluate(small_tokens());
+  const double found = trainer.evaluate(small_tokens()).loss;
   EXPECT_TRUE(trainer.model().training());
   nn::LanguageModel& model = trainer.model();
   model.eval();

@@ -57,7 +57,7 @@ void describe_run(const train::Config& given, bool json) {
   const auto model = train::make_model(config, {Device::meta(), DType::f32});
   const int64_t parameters = model->parameter_count(), trained = train::trained_parameters(*model);
   const memory::Statistics memory = train::forecast_memory(config);
-  const int64_t tokens = config.train.accumulate * config.train.batch * config.model.context;
+  const int64_t tokens = train::step_tokens(config);
   if (json) {
     json::Writer out;
     out.begin_object().key("parameters").value(parameters);
@@ -121,6 +121,11 @@ void print_json(const train::RunResult& result, const train::Config& config) {
   }
   if (std::isfinite(result.last_validation_loss.value_or(NAN)))
     out.key("validation_loss").value(*result.last_validation_loss);
+  if (const auto& numbers = result.last_validation_preferences;
+      numbers && std::isfinite(numbers->margin())) {
+    out.key("validation_accuracy").value(numbers->accuracy);
+    out.key("validation_reward_margin").value(numbers->margin());
+  }
   out.key("parameters").value(result.parameters);
   out.key("trained_parameters").value(result.trained_parameters);
   out.key("seconds").value(result.seconds).key("sample").value(result.sample);
@@ -147,11 +152,14 @@ void print_loss(const train::RunResult& result) {
   const std::string change =
       result.validations > 1 ? fmt::format("{:.4f} -> {:.4f}", *result.first_validation_loss, loss)
                              : fmt::format("{:.4f}", loss);
-  const std::string unit = result.bytes ? fmt::format("nats per byte ({:.2f} bits)", loss / M_LN2)
-                                        : std::string("nats per token");
-  fmt::print("validation loss {} {} in {}\n",
-             terminal::styled(change, terminal::Style::bold, color), unit,
+  const bool is_per_byte = result.loss_unit == "nats per byte";
+  fmt::print("validation loss {} {}{} in {}\n",
+             terminal::styled(change, terminal::Style::bold, color), result.loss_unit,
+             is_per_byte ? fmt::format(" ({:.2f} bits)", loss / M_LN2) : "",
              train::time_text(result.elapsed));
+  if (const auto& numbers = result.last_validation_preferences)
+    fmt::print("validation accuracy {:.1f}%, reward margin {:.3f}\n", 100 * numbers->accuracy,
+               numbers->margin());
 }
 
 // Prints the baselines of a run with --auto-precision, or how to train them.

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "binade/base/error.h"
+#include "binade/train/config/component_options.h"
 
 namespace binade::lab {
 namespace {
@@ -136,8 +137,7 @@ SpeedRange speed_on(const Gpu& gpu, const train::Config& config, const Forecast&
       utilization_of(precision, static_cast<double>(config.model.width)) / slower;
   const double seconds = flops / (gpu.peak(precision) * utilization) +
                          update_bytes / (gpu.bandwidth * update_efficiency);
-  const auto tokens =
-      static_cast<double>(config.train.accumulate * config.train.batch * config.model.context);
+  const auto tokens = static_cast<double>(train::step_tokens(config));
   const double likely = tokens / seconds;
   const bool is_measured = gpu.name == h200().name;
   return {.low = likely * (1 - (is_measured ? measured_range : low_elsewhere)),

@@ -22,6 +22,7 @@
 #include "binade/lab/other_load.h"
 #include "binade/lab/step_time.h"
 #include "binade/optim/catalog.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/memory/forecast.h"
 #include "binade/train/run/progress.h"
@@ -313,7 +314,7 @@ PlanRow tf32_row(const std::string& name, const train::Config& config, PlanRow f
 SpeedRange speed_here(const PlanRow& row, const Machine& machine, double other_load) {
   constexpr double below = 0.2, above = 0.25, least_left = 0.05;
   const train::Config& c = row.config;
-  const auto tokens = static_cast<double>(c.train.accumulate * c.train.batch * c.model.context);
+  const auto tokens = static_cast<double>(train::step_tokens(c));
   const double likely = tokens / step_seconds(row.forecast, machine);
   return {.low = likely * (1 - below),
           .likely = likely,

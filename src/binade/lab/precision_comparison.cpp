@@ -99,13 +99,14 @@ using OnStep = std::function<bool(int64_t, double)>;
 
 // One run, or nothing if on_step ended it.
 std::optional<ComparedRun> train_run(const train::Config& config, const std::string& precision,
-                                     const data::Split& split, const OnStep& on_step) {
+                                     data::Split split, const OnStep& on_step) {
   using Clock = std::chrono::steady_clock;
   ComparedRun run{.precision = precision};
   const Device device = train::device_of(config);
   memory::release_cached(device);
   memory::reset_peak(device);
   train::Trainer trainer(config);
+  trainer.prepare_reference(split);
   int64_t all_tokens = 0;
   const int64_t eval_every = std::max<int64_t>(1, config.train.steps / validations);
   std::vector<double> speeds;
@@ -137,7 +138,7 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
                            .seconds = seconds,
                            .tokens = all_tokens});
     if (result.step % eval_every == 0 || last)
-      run.records.back().validation_loss = trainer.evaluate(split.validation);
+      run.records.back().validation_loss = trainer.evaluate(split.validation).loss;
     run.scale = result.scale;
     if (!on_step(result.step, result.loss)) return {};
   }

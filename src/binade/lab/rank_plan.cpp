@@ -87,7 +87,7 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
   const int64_t rounds = divide_up(micros, ranks);
   plan.compute = compute * static_cast<double>(rounds) / static_cast<double>(micros);
   plan.idle = 1 - static_cast<double>(micros) / static_cast<double>(rounds * ranks);
-  const auto tokens = static_cast<double>(micros * config.train.batch * config.model.context);
+  const auto tokens = static_cast<double>(train::step_tokens(config));
   if (ranks == 1) {
     plan.memory.fill(alone.peak);
     plan.tokens_per_second = tokens / compute;
@@ -121,8 +121,7 @@ std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Ne
   train::check_ranks(config, most);
   const train::Config planned = gpu != nullptr ? on_a_gpu(config) : config;
   const Forecast alone = forecast(planned);
-  const auto tokens =
-      static_cast<double>(config.train.accumulate * config.train.batch * config.model.context);
+  const auto tokens = static_cast<double>(train::step_tokens(config));
   const double compute = gpu != nullptr ? tokens / speed_on(*gpu, planned, alone).likely
                                         : step_seconds(alone, measure_machine(config));
   std::vector<RankPlan> plans;

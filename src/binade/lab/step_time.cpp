@@ -95,6 +95,7 @@ train::Config small_model(train::Config config) {
   config.train.accumulate = 1;
   config.precision.params = train::ParameterStorage::autocast;
   keep_one_block(config);
+  config.objective = {};  // it trains on random tokens
   config.model.vocab = std::min(config.model.vocab, max_vocab);
   config.model.layers = 1;
   config.train.freeze.clear();  // names of other blocks

@@ -66,6 +66,7 @@ class SweepRuns {
     train::Trainer trainer(train::with_precision(config_, precision));
     if (!config_.model.init_from.empty()) trainer.init_from(config_.model.init_from);
     if (!config_.lora.adapter.empty()) trainer.load_adapter(config_.lora.adapter);
+    trainer.prepare_reference(split_);
     if (options_.prepare) options_.prepare(trainer);
     for (const LayerChoice& choice : choices) {
       amp::Recipe recipe = trainer.recipes().recipe;

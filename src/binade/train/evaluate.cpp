@@ -231,6 +231,13 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
                               " is not a run and has no validation part",
                   .found = "none"});
   }
+  if (data.empty() && run->objective.has_pairs()) {
+    fail("eval", {.argument = folder.string(),
+                  .expected = "a run on texts or examples",
+                  .found = "one on pairs of answers",
+                  .hint = "its metrics.jsonl has the loss, accuracy and margin of validations; or "
+                          "give --data"});
+  }
   const bool has_file = data::find_tokenizer(folder).has_value();
   const bool are_bytes = !has_file && (vocab == data::byte_vocabulary ||
                                        (run && run->data.tokenizer == data::byte_tokenizer));

@@ -24,7 +24,8 @@ void GraphInputs::set(size_t index, const data::Batch& batch, nn::LanguageModel&
     batches_.push_back({.tokens = buffer_for(batch.tokens, device),
                         .targets = buffer_for(batch.targets, device),
                         .weight = buffer_for(batch.weight, device),
-                        .document_bounds = buffer_for(bounds, device)});
+                        .document_bounds = buffer_for(bounds, device),
+                        .reference = buffer_for(batch.reference, device)});
   }
   const data::Batch& input = batches_[index];
   if (bounds.defined() != input.document_bounds.defined())
@@ -35,6 +36,7 @@ void GraphInputs::set(size_t index, const data::Batch& batch, nn::LanguageModel&
   backend::transfer(batch.targets, input.targets);
   if (batch.weight.defined()) backend::transfer(batch.weight, input.weight);
   if (bounds.defined()) backend::transfer(bounds, input.document_bounds);
+  if (batch.reference.defined()) backend::transfer(batch.reference, input.reference);
 }
 
 }  // namespace binade::train

@@ -3,8 +3,8 @@
 #include "binade/amp/autocast.h"
 #include "binade/base/random.h"
 #include "binade/ops/create/copy.h"
-#include "binade/ops/elementwise/arithmetic.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/preferences.h"
 
 namespace binade::train {
 
@@ -13,15 +13,8 @@ data::Batch on_device(const data::Batch& batch, Device device) {
           .targets = to(batch.targets, device),
           .weight = batch.weight.defined() ? to(batch.weight, device) : Tensor(),
           .documents = batch.documents,
-          .document_bounds = batch.document_bounds};
-}
-
-Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
-  const Tensor loss =
-      model.loss(batch.tokens, batch.targets, {}, {batch.documents, batch.document_bounds});
-  if (!batch.weight.defined()) return loss;
-  const amp::Autocast off(amp::disabled_autocast());
-  return loss * batch.weight;
+          .document_bounds = batch.document_bounds,
+          .reference = batch.reference.defined() ? to(batch.reference, device) : Tensor()};
 }
 
 Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::RecipeState& recipe,
@@ -32,7 +25,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
       tokens, {config.train.batch, config.model.context, config.train.accumulate},
       static_cast<uint64_t>(config.train.seed), step, micro);
   random::begin_micro_batch(micro);
-  return batch_loss(model, on_device(batch, model.head_weight().device()));
+  return batch_loss(model, config, on_device(batch, model.head_weight().device())).loss;
 }
 
 }  // namespace binade::train

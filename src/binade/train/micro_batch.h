@@ -13,7 +13,5 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Rec
                   const data::Tokens& tokens, int64_t step, int64_t micro);
 
 data::Batch on_device(const data::Batch& batch, Device device);
-// The loss of a batch on the model's device, times the batch's weight.
-Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch);
 
 }  // namespace binade::train

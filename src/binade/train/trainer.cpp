@@ -15,6 +15,7 @@
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
 #include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/ranks/host_facts.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/eval_mode.h"
@@ -157,13 +158,15 @@ data::Loader::Options Trainer::loader_options() const {
           .step = steps_};
 }
 
-Tensor Trainer::backward(const data::Batch& host) {
+std::vector<Tensor> Trainer::backward(const data::Batch& host) {
   const data::Batch batch = on_device(host, device_);
-  const Tensor loss = batch_loss(*model_, batch);
+  const auto [loss, preferences] = batch_loss(*model_, config_, batch);
   const amp::Autocast off(amp::disabled_autocast());
   const double fraction = 1.0 / static_cast<double>(config_.train.accumulate);
   scaler_.scale(config_.train.accumulate > 1 ? loss * fraction : loss).backward();
-  return loss.detach();
+  std::vector<Tensor> scalars = {loss.detach()};
+  scalars.insert(scalars.end(), preferences.begin(), preferences.end());
+  return scalars;
 }
 
 std::vector<Tensor> Trainer::accumulate_gradients(BatchOf batch_of) {
@@ -171,7 +174,10 @@ std::vector<Tensor> Trainer::accumulate_gradients(BatchOf batch_of) {
   // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
   const amp::QuantizedAutocast quantized(recipes_);
-  sharded_->accumulate([&](int64_t micro) { losses.push_back(backward(batch_of(micro))); });
+  sharded_->accumulate([&](int64_t micro) {
+    const std::vector<Tensor> scalars = backward(batch_of(micro));
+    losses.insert(losses.end(), scalars.begin(), scalars.end());
+  });
   return losses;
 }
 
@@ -276,6 +282,7 @@ Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
   const ranks::Sharded::Agreed agreed =
       sharded_->agree(config_.train.clip, losses, scaler_.enabled() ? &check : nullptr);
   step.loss = backend::AsyncScalar(agreed.loss);
+  for (const Tensor& one : agreed.others) step.preferences.emplace_back(one);
   apply(agreed.clip, step);
   sharded_->gather_parameters(agreed.clip.found_inf);
   return step;
@@ -301,7 +308,10 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
 }
 
 Trainer::PendingStep Trainer::PendingStep::replayed() const {
-  return {step, loss.replayed(), gradient_norm.replayed(), found_inf.replayed(), report.replayed()};
+  PendingStep result{step, loss.replayed(), gradient_norm.replayed(), found_inf.replayed(),
+                     report.replayed()};
+  for (const backend::AsyncScalar& one : preferences) result.preferences.push_back(one.replayed());
+  return result;
 }
 
 std::vector<StepResult> Trainer::finished() {
@@ -342,6 +352,9 @@ StepResult Trainer::read(const PendingStep& step) {
       step.report.applied() && !(step.found_inf.defined() && step.found_inf.get() != 0);
   if (!result.applied)
     result.reason = scaler_.enabled() ? reason_of(step.report) : "a gradient is not finite";
+  std::vector<double> preferences;
+  for (const backend::AsyncScalar& one : step.preferences) preferences.push_back(one.get());
+  if (!preferences.empty()) result.preferences = preferences_of(preferences);
   skipped_ += result.applied ? 0 : 1;
   result.skipped = skipped_;
   skipped_in_a_row_.note(result.applied);
@@ -375,23 +388,31 @@ void Trainer::set_recipe(const std::string& module, const amp::Recipe& recipe,
   graph_.reset();
 }
 
-double Trainer::evaluate(const data::Tokens& tokens) {
+Validation Trainer::evaluate(const data::Tokens& tokens) {
   announce({Order::evaluate});
   const NoGrad no_grad;
   const EvalMode eval_mode(*model_);
-  const auto loss_of = [&](int64_t i) {
+  const int64_t count = config_.run.eval_batches;
+  const size_t each = config_.objective.has_pairs() ? 1 + preference_numbers.size() : 1;
+  const auto scalars_of = [&](int64_t i) {
     const data::Batch batch = data::validation_batch(
         tokens, {config_.train.batch, config_.model.context}, i, config_.run.eval_batches);
-    return batch_loss(*model_, on_device(batch, device_));
+    auto [loss, scalars] = batch_loss(*model_, config_, on_device(batch, device_));
+    if (scalars.empty()) return loss;
+    scalars.insert(scalars.begin(), loss);
+    return stack(scalars, 0);
   };
-  std::vector<double> losses;
+  std::vector<double> scalars;
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
-    losses = sharded_->run_forwards(config_.run.eval_batches, loss_of);
+    scalars = sharded_->run_forwards(count, scalars_of, static_cast<int64_t>(each));
   });
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return without_nan_sign(sum / static_cast<double>(config_.run.eval_batches));
+  std::vector<double> means(each);
+  for (size_t i = 0; i < scalars.size(); ++i) means[i % each] += scalars[i];
+  for (double& mean : means) mean = without_nan_sign(mean / static_cast<double>(count));
+  Validation result{.loss = means[0]};
+  if (each > 1) result.preferences = preferences_of(std::span(means).subspan(1));
+  return result;
 }
 
 }  // namespace binade::train

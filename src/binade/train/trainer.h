@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/base/function_ref.h"
+#include "binade/data/corpus.h"
 #include "binade/data/loader.h"
 #include "binade/io/weight_shards.h"
 #include "binade/ranks/sharded.h"
@@ -19,10 +20,17 @@
 #include "binade/train/hash/state_hash.h"
 #include "binade/train/layer_recipes.h"
 #include "binade/train/memory/arrangement.h"
+#include "binade/train/preferences.h"
 #include "binade/train/run/order.h"
 #include "binade/train/step_graph.h"
 
 namespace binade::train {
+
+// The mean over validation batches.
+struct Validation {
+  double loss = 0;
+  std::optional<Preferences> preferences = {};  // of pairs
+};
 
 // The result of one step.
 struct StepResult {
@@ -33,7 +41,8 @@ struct StepResult {
   double gradient_norm = 0;  // before clipping
   double scale = 1;          // of the loss
   bool applied = true;
-  std::string reason;  // why it was skipped
+  std::string reason;                           // why it was skipped
+  std::optional<Preferences> preferences = {};  // of pairs, means over its micro-batches
 };
 
 // The weights that one rank writes of a checkpoint, copied to the host's memory.
@@ -57,6 +66,11 @@ class Trainer {
   // Loads the adapters of a folder with PEFT's files. Ranks and targets must be the model's.
   void load_adapter(const std::filesystem::path& folder);
 
+  // Gives the pairs of a split the log-probabilities of their answers by the reference model, which
+  // steps and validations on pairs need: by the model as it is now, in evaluation mode, or as the
+  // state that was loaded has them. Does nothing for other objectives. Collective.
+  void prepare_reference(data::Split& split, const data::Progress& progress = {});
+
   // Starts the next step, on batches drawn from `tokens` or from a loader of the same
   // configuration. A GPU is still running it when this returns. A step with non-finite gradients is
   // skipped.
@@ -76,8 +90,8 @@ class Trainer {
   // come into use again after a pause start from `amaxes`, since their own histories are outdated.
   void set_recipe(const std::string& module, const amp::Recipe& recipe, const Amaxes& amaxes = {});
   const amp::RecipeState& recipes() const { return recipes_; }
-  // Mean loss over the validation batches, without a recipe, whose scales stay as they are.
-  double evaluate(const data::Tokens& tokens);
+  // Validates without a recipe, whose scales stay as they are.
+  Validation evaluate(const data::Tokens& tokens);
   // Runs work on the model that keeps no tensors, such as generating text. A captured graph of the
   // steps stays as it is.
   void run_between_steps(FunctionRef<void()> work) { graph_.run_between(work); }
@@ -147,6 +161,7 @@ class Trainer {
     int64_t step = 0;
     backend::AsyncScalar loss, gradient_norm, found_inf;
     amp::StepReport report;
+    std::vector<backend::AsyncScalar> preferences = {};
 
     // The results of the latest replay of a captured step.
     PendingStep replayed() const;
@@ -169,9 +184,15 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> new_optimizer();
   // Shares the optimizer's parameters as they are now.
   std::unique_ptr<ranks::Sharded> new_sharded();
-  // Runs one micro-batch and returns its loss.
-  Tensor backward(const data::Batch& host);
-  // The losses of this rank's micro-batches.
+  // The log-probabilities of a reference model, by document of the split's parts.
+  struct Reference {
+    std::vector<float> train, validation;
+  };
+
+  std::vector<float> reference_log_probs(const data::Tokens& pairs, const data::Progress& progress);
+  // Runs one micro-batch and returns its loss, and scalars of pairs behind it.
+  std::vector<Tensor> backward(const data::Batch& host);
+  // Those of this rank's micro-batches, one behind the other.
   std::vector<Tensor> accumulate_gradients(BatchOf batch_of);
   void apply(const optim::Clip& clip, PendingStep& step);
   // Reads the results of the oldest pending steps until `left` are unread.
@@ -199,6 +220,7 @@ class Trainer {
   StepGraph graph_;
   PendingStep captured_;  // the step in the graph
   GraphInputs graph_inputs_;
+  std::optional<Reference> reference_;
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   uint64_t batches_ = 0;  // hash of all batches so far: this rank's part of the sum

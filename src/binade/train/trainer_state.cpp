@@ -15,6 +15,18 @@
 namespace binade::train {
 namespace {
 
+Tensor floats(const std::vector<float>& values) {
+  const Tensor result = Tensor::empty({std::ssize(values)}, DType::f32);
+  std::copy(values.begin(), values.end(), result.mutable_data<float>());
+  return result;
+}
+
+std::vector<float> floats(const Tensor& x) {
+  if (x.dtype() != DType::f32 || x.rank() != 1)
+    fail("trainer state", {.argument = "reference", .expected = "f32 [n]", .found = describe(x)});
+  return {x.data<float>(), x.data<float>() + x.numel()};
+}
+
 Tensor scalar(double value) { return full({1}, value, DType::f64); }
 
 const Tensor& entry(const StateDict& state, const std::string& name) {
@@ -125,6 +137,10 @@ StateDict Trainer::state_dict() {
   for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
   state["batches"] = Tensor::empty({1}, DType::i64);
   *state["batches"].mutable_data<int64_t>() = std::bit_cast<int64_t>(sums_of_ranks({batches_})[0]);
+  if (reference_) {
+    state["reference.train"] = floats(reference_->train);
+    state["reference.validation"] = floats(reference_->validation);
+  }
   state["steps"] = scalar(static_cast<double>(steps_));
   state["skipped"] = scalar(static_cast<double>(skipped_));
   state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_.length()));
@@ -143,6 +159,10 @@ void Trainer::load_state_dict(const StateDict& state) {
   // Rank 0 has the sum so far. Checkpoints of older versions have none.
   const bool has_batches = ranks_->rank() == 0 && state.contains("batches");
   batches_ = has_batches ? whole_number(entry(state, "batches")) : 0;
+  reference_.reset();
+  if (config_.objective.has_pairs())
+    reference_ = Reference{.train = floats(entry(state, "reference.train")),
+                           .validation = floats(entry(state, "reference.validation"))};
   steps_ = static_cast<int64_t>(entry(state, "steps").item());
   skipped_ = static_cast<int64_t>(entry(state, "skipped").item());
   skipped_in_a_row_ =

@@ -101,6 +101,27 @@ TEST(Config, RefusesWhatDoesNotGoWithAWeightFormat) {
         << message;
 }
 
+TEST(Config, AnObjectiveOnPairsSavesToItself) {
+  Config config = from_options({});
+  EXPECT_EQ(config.objective.kind, Objective::next_token);
+  config.objective = {.kind = Objective::dpo, .beta = 0.3, .label_smoothing = 0.1};
+  EXPECT_THAT(to_toml(config),
+              HasSubstr("[objective]\nobjective = \"dpo\"\nbeta = 0.3\nlabel_smoothing = 0.1\n"));
+  EXPECT_EQ(saved_values(to_toml(config), "saved").objective, config.objective);
+}
+
+TEST(Config, RefusesWhatDoesNotGoWithPairs) {
+  const std::pair<Options, const char*> cases[] = {
+      {{{"objective", "ppo"}}, "--objective: expected one of next-token, dpo"},
+      {{{"objective", "dpo"}}, "[objective] objective: expected --init-from with the model"},
+      {{{"objective", "dpo"}, {"beta", "0"}}, "--beta: expected"},
+      {{{"objective", "dpo"}, {"label-smoothing", "0.5"}}, "--label-smoothing: expected"},
+  };
+  for (const auto& [options, message] : cases)
+    EXPECT_THAT(test::error_of([&options = options] { from_options(options); }), HasSubstr(message))
+        << message;
+}
+
 TEST(Config, ARecipeImpliesFp8) {
   EXPECT_EQ(from_options({{"recipe", "row"}}).precision.matmul, Precision::quantized);
   EXPECT_EQ(from_options({{"recipe", "row"}}).precision.recipe, amp::recipes::row());
@@ -328,7 +349,8 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
       {"[trian]\nsteps = 3",
-       "expected one of [data], [model], [precision], [train], [lora], [qat], [ranks], [run], "
+       "expected one of [data], [model], [objective], [precision], [train], [lora], [qat], "
+       "[ranks], [run], "
        "found "
        "[trian]"},
       {"[train]\nsteps = 0",

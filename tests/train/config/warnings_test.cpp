@@ -91,6 +91,12 @@ TEST(Warnings, EveryConditionHoldsOnBothSides) {
   EXPECT_THAT(warnings(adapted), ElementsAre("--lora-alpha has no effect without --lora-rank"));
   adapted.lora.rank = 1;
   EXPECT_THAT(warnings(adapted), IsEmpty());
+  Config paired = resolve({{}, {{"beta", "0.3"}, {"label-smoothing", "0.1"}}});
+  EXPECT_THAT(warnings(paired),
+              ElementsAre("--beta has no effect without --objective dpo",
+                          "--label-smoothing has no effect without --objective dpo"));
+  paired.objective.kind = Objective::dpo;
+  EXPECT_THAT(warnings(paired), IsEmpty());
 }
 
 TEST(Warnings, NameFieldsOfARecipeWithoutEffect) {
@@ -101,6 +107,9 @@ TEST(Warnings, NameFieldsOfARecipeWithoutEffect) {
   EXPECT_THAT(warnings_of({{"recipe", "delayed, head = true"}}), IsEmpty());
   EXPECT_THAT(warnings_of({{"recipe", "row, head = true, matmuls = [\"forward\"]"}}),
               ElementsAre(HasSubstr("--recipe: head has no effect")));
+  Config paired = resolve({{}, {{"recipe", "delayed, head = true"}}});
+  paired.objective.kind = Objective::dpo;
+  EXPECT_THAT(warnings(paired), ElementsAre("--recipe: head has no effect with --objective dpo"));
 }
 
 TEST(Warnings, AnEffectInOneOfSeveralConfigurationsIsEnough) {

@@ -32,6 +32,8 @@ Record sample(int64_t step) {
            .tokens = 1000 * step};
   if (step % 2 == 0) r.validation_loss = 2.0 / 3;
   if (step > 2) r.joules_per_token = 1.0 / 7;
+  if (step > 2) r.preferences = {0.1, -0.2, 0.75, -12.5, -1.0 / 3};
+  if (step == 4) r.validation_preferences = {0.3, 0.4, 0.25, -8, -9};
   return r;
 }
 
@@ -49,6 +51,10 @@ TEST(Metrics, FilesHoldWhatWasAdded) {
   std::istringstream lines(testing::content_of(folder / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);)
     EXPECT_EQ(json::parse(line, {}).root().at("loss").number(), 1.0 / 3);
+  const json::Document last = json::parse(to_json(sample(4)), {});
+  EXPECT_NEAR(last.root().at("preferences").at("margin").number(), 0.3, 1e-15);
+  EXPECT_EQ(last.root().at("preferences").at("accuracy").number(), 0.75);
+  EXPECT_EQ(last.root().at("validation_preferences").at("rejected_log_prob").number(), -9);
   std::istringstream csv(testing::content_of(folder / "metrics.csv"));
   std::vector<std::string> rows;
   for (std::string line; std::getline(csv, line);) rows.push_back(line);

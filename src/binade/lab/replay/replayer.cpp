@@ -36,6 +36,7 @@ void Replayer::start() {
   trainer_ = new_trainer();
   if (!config_.model.init_from.empty()) trainer_->init_from(config_.model.init_from);
   if (!config_.lora.adapter.empty()) trainer_->load_adapter(config_.lora.adapter);
+  trainer_->prepare_reference(split_);
   origin_ = 0;
   if (const train::Link* link = run_.chain.at(0)) compare(link->state, "metrics.jsonl");
 }
@@ -45,6 +46,7 @@ void Replayer::load(const io::Checkpoint& checkpoint) {
   trainer_ = new_trainer();
   if (config_.lora.rank > 0) trainer_->init_from(config_.model.init_from);
   train::load_checkpoint(*trainer_, checkpoint.path);
+  trainer_->prepare_reference(split_);
   origin_ = checkpoint.step;
   compare_recorded();
 }
@@ -79,7 +81,7 @@ void Replayer::go_to(int64_t step) {
 train::StepResult Replayer::step() {
   if (settings_ != nullptr && settings_ != &run_.settings_of(trainer_->steps() + 1))
     restore(save());  // the run was resumed with other settings here
-  const train::StepResult result = trainer_->step(tokens_);
+  const train::StepResult result = trainer_->step(split_.train);
   compare_recorded();
   return result;
 }
@@ -102,6 +104,7 @@ void Replayer::restore(const State& state) {
   if (config_.lora.base.in_blocks()) trainer_->init_from(config_.model.init_from);
   trainer_->model().load_state_dict(state.weights, false);
   trainer_->load_state_dict(state.trainer);
+  trainer_->prepare_reference(split_);
 }
 
 }  // namespace binade::lab

@@ -18,9 +18,9 @@ class Replayer {
   explicit Replayer(const RecordedRun& run) : Replayer(run, run.config) { settings_ = &run.config; }
   Replayer(const RecordedRun& run, train::Config config)
       : Replayer(run, std::move(config), run.split.train) {}
-  // With other data, too, which must outlive it.
+  // With other data, too.
   Replayer(const RecordedRun& run, train::Config config, const data::Tokens& tokens)
-      : run_(run), config_(std::move(config)), tokens_(tokens) {}
+      : run_(run), config_(std::move(config)), split_{.train = tokens, .validation = {}} {}
 
   // Replays to the state after `step` steps: from the state of now or the nearest checkpoint, or
   // from the start.
@@ -31,6 +31,8 @@ class Replayer {
   // Takes the next step.
   train::StepResult step();
   train::Trainer& trainer() { return *trainer_; }
+  // What it trains on.
+  const data::Tokens& tokens() const { return split_.train; }
   // The steps of the state that the latest replay began with, and of how many steps it was.
   int64_t origin() const { return origin_; }
   int64_t replayed() const { return trainer_->steps() - origin_; }
@@ -57,7 +59,7 @@ class Replayer {
   const RecordedRun& run_;
   train::Config config_;
   const train::Config* settings_ = nullptr;  // of the run, that config_ is a copy of
-  const data::Tokens& tokens_;
+  data::Split split_;                        // without what is for validation
   std::unique_ptr<train::Trainer> trainer_;
   int64_t origin_ = 0;
   std::optional<ReplayDifference> difference_;

@@ -172,7 +172,7 @@ class Viewer {
     Capture capture(options_.micro, options_.tensors);
     {
       const autograd::OpObserverScope observed(&capture);
-      shadow_->run(run_.split.train, options_.step - 1, options_.micro, scale);
+      shadow_->run(replayer_.tokens(), options_.step - 1, options_.micro, scale);
     }
     for (const CapturedTensor& one : capture.tensors()) shadows_[one.name] = one.value;
     if (replayer_.trainer().config().train.accumulate > 1) return;
@@ -190,12 +190,12 @@ class Viewer {
       train::Config config = trainer.config();
       config.precision.matmul = train::Precision::fp32;
       config.precision.overrides.clear();
-      in_f32 = logits_of(shadow_->model(), config, {}, run_.split.train, options_.step - 1,
+      in_f32 = logits_of(shadow_->model(), config, {}, replayer_.tokens(), options_.step - 1,
                          options_.micro);
     }
     trainer.model().train();
     const Tensor logits = logits_of(trainer.model(), trainer.config(), trainer.recipes(),
-                                    run_.split.train, options_.step - 1, options_.micro);
+                                    replayer_.tokens(), options_.step - 1, options_.micro);
     view_.tensors.push_back({"logits", logits, summarize(logits, in_f32), "in chunks"});
     replayer_.restore(before);  // histories of scales have seen this forward
   }

@@ -30,6 +30,10 @@ enum class ParameterStorage : uint8_t {
   split,     // the same with bf16 parameters, which are the upper bits of the master weights
 };
 
+// What a run minimizes: the cross entropy of the next token, or the loss of direct preference
+// optimization on pairs of answers.
+enum class Objective : uint8_t { next_token, dpo };
+
 using OptimizerKind = optim::Kind;  // those that optim/catalog.h offers to configurations
 
 // Whether a GPU's steps are captured as a graph.
@@ -48,6 +52,8 @@ inline constexpr Named<Preset> preset_names[] = {
     {"gpt2-1.5b", Preset::gpt2_1_5b}, {"llama-1.3b", Preset::llama_1_3b}};
 inline constexpr Named<ModelFamily> model_names[] = {{"gpt2", ModelFamily::gpt2},
                                                      {"llama", ModelFamily::llama}};
+inline constexpr Named<Objective> objective_names[] = {{"next-token", Objective::next_token},
+                                                       {"dpo", Objective::dpo}};
 inline constexpr Named<std::optional<bool>> tied_head_names[] = {
     {"auto", {}}, {"true", true}, {"false", false}};
 inline constexpr Named<Precision> precision_names[] = {{"fp32", Precision::fp32},

@@ -177,7 +177,8 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
                       .batch = config.train.batch,
                       .context = config.model.context,
                       .validation = config.data.validation,
-                      .packed = config.data.pack};
+                      .packed = config.data.pack,
+                      .pairs = config.objective.has_pairs()};
   if (!eos.empty()) source.eos = eos.front();
   // Other data need no template, so one that is not known must not stop them.
   if (data::has_examples(config.data.source))
@@ -210,7 +211,13 @@ bool trains_bytes(const Config& config) {
 }
 
 const char* loss_unit(const Config& config) {
+  if (config.objective.has_pairs()) return "nats per pair";
   return trains_bytes(config) ? "nats per byte" : "nats per token";
+}
+
+int64_t step_tokens(const Config& config) {
+  return config.train.accumulate * config.objective.sequences(config.train.batch) *
+         config.model.context;
 }
 
 int64_t trained_parameters(const nn::Module& model) {

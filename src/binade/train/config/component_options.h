@@ -32,6 +32,8 @@ std::filesystem::path token_cache(const Config& config);
 // Whether tokens are bytes of text, by the configuration alone, and the unit of losses.
 bool trains_bytes(const Config& config);
 const char* loss_unit(const Config& config);
+// Tokens of a step's batches, padding included.
+int64_t step_tokens(const Config& config);
 // The number of parameters that are not frozen.
 int64_t trained_parameters(const nn::Module& model);
 // Device and type of the parameters.

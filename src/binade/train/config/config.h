@@ -18,8 +18,9 @@
 namespace binade::train {
 
 // The settings of a run by section of its TOML file. A member has its key's name, but where that
-// would repeat the section's: data.source, model.family, precision.matmul, precision.automatic and
-// precision.plan are the keys data, model, precision, auto_precision and precision_plan.
+// would repeat the section's: data.source, model.family, objective.kind, precision.matmul,
+// precision.automatic and precision.plan are the keys data, model, objective, precision,
+// auto_precision and precision_plan.
 struct DataSettings {
   std::string source = "builtin";
   std::string tokenizer = "bytes";
@@ -41,6 +42,16 @@ struct ModelSettings {
   double norm_eps = 1e-5, rope_theta = 10000;
 
   bool operator==(const ModelSettings&) const = default;
+};
+
+struct ObjectiveSettings {
+  Objective kind = Objective::next_token;
+  double beta = 0.1, label_smoothing = 0;  // of dpo
+
+  bool has_pairs() const { return kind == Objective::dpo; }
+  // Sequences of a micro-batch with that many examples.
+  int64_t sequences(int64_t batch) const { return has_pairs() ? 2 * batch : batch; }
+  bool operator==(const ObjectiveSettings&) const = default;
 };
 
 struct PrecisionSettings {
@@ -141,6 +152,7 @@ struct RunSettings {
 struct Config {
   DataSettings data;
   ModelSettings model;
+  ObjectiveSettings objective = ObjectiveSettings();
   PrecisionSettings precision;
   TrainSettings train;
   LoraSettings lora = LoraSettings();

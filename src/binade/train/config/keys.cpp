@@ -15,8 +15,9 @@ constexpr double most = 1e9;
 constexpr double most_of_a_size = 1 << 20;
 
 // Each section has a type of its own, which leads to its place.
-constexpr std::tuple sections = {&Config::data, &Config::model, &Config::precision, &Config::train,
-                                 &Config::lora, &Config::qat,   &Config::ranks,     &Config::run};
+constexpr std::tuple sections = {&Config::data,      &Config::model, &Config::objective,
+                                 &Config::precision, &Config::train, &Config::lora,
+                                 &Config::qat,       &Config::ranks, &Config::run};
 
 template <auto member>
 struct Place;
@@ -149,6 +150,13 @@ constexpr Key all_keys[] = {
     {"model", "norm_eps", Real{at<&ModelSettings::norm_eps>, 1e-12, 1}, "Epsilon of the norms"},
     {"model", "rope_theta", Real{at<&ModelSettings::rope_theta>, 1, 1e12},
      "Base of rotary positions (llama)"},
+    {"objective", "objective", choice<&ObjectiveSettings::kind, objective_names>,
+     "What to minimize: next-token, the cross entropy; dpo, direct preference optimization on a "
+     ".jsonl file of pairs (prompt, chosen, rejected), from the model of init_from"},
+    {"objective", "beta", Real{at<&ObjectiveSettings::beta>, 1e-6, 1e3},
+     "How strongly dpo holds the model to the reference, which is the model it starts from"},
+    {"objective", "label_smoothing", Real{at<&ObjectiveSettings::label_smoothing>, 0, 0.49},
+     "Probability that dpo assumes of a pair with its answers swapped"},
     {"precision", "precision", choice<&PrecisionSettings::matmul, precision_names>,
      "Matmul precision"},
     {"precision", "params", choice<&PrecisionSettings::params, parameter_names>,
@@ -322,6 +330,7 @@ bool is_common(const Key& key) {
       {"model", "tied_head"},
       {"model", "norm_eps"},
       {"model", "rope_theta"},
+      {"objective", "label_smoothing"},
       {"precision", "residual"},
       {"precision", "gradients"},
       {"precision", "precision_plan"},

@@ -97,6 +97,15 @@ void complete_vocab(Config& c, bool given) {
           "make it with the model's own tokenizer, or start from a model of bytes");
 }
 
+void check_objective(const Config& c) {
+  if (!c.objective.has_pairs()) return;
+  require(!c.model.init_from.empty(), "[objective] objective",
+          "--init-from with the model to train beside 'dpo', which is also the reference", "none");
+  require(!c.data.pack, "[data] pack",
+          "no packing beside objective 'dpo': the two answers of a pair take a row each", "'true'",
+          "leave --pack out");
+}
+
 void check_precision(const Config& c) {
   const bool low = uses_autocast(c.precision.matmul);
   require(low || c.precision.params == ParameterStorage::autocast, "[precision] params",
@@ -295,6 +304,7 @@ void complete(Config& config, bool vocab_given) {
   require(!config.run.resume || !config.run.out.empty(), "--resume",
           "--out with the folder of the run to continue", "none");
   if (config.run.patience > 0) config.run.keep_best = true;
+  check_objective(config);
   check_precision(config);
   check_lora(config);
   check_qat(config);

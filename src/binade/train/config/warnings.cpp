@@ -37,11 +37,14 @@ bool takes_option(const Config& c, std::string_view option) {
 }
 bool takes_moments(const Config& c) { return takes_option(c, "moments"); }
 bool takes_betas(const Config& c) { return takes_option(c, "betas"); }
+bool is_dpo(const Config& c) { return c.objective.kind == Objective::dpo; }
 bool starts_anew(const Config& c) { return c.model.init_from.empty(); }
 
 constexpr Conditional conditionals[] = {
     {"preset", starts_anew, "with --init-from"},
     {"rope_theta", is_llama, "without --model llama"},
+    {"beta", is_dpo, "without --objective dpo"},
+    {"label_smoothing", is_dpo, "without --objective dpo"},
     {"recipe", has_recipe, "without --precision fp8"},
     {"scale_init", is_fp16, "without --precision fp16"},
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
@@ -72,6 +75,10 @@ void add_recipes(std::span<const Config> configs, std::vector<std::string>& resu
                !c.precision.recipe.matmuls.all();
       }))
     result.push_back("--recipe: head has no effect without all three matmuls");
+  if (all([](const Config& c) {
+        return has_recipe(c) && c.precision.recipe.has_head() && is_dpo(c);
+      }))
+    result.push_back("--recipe: head has no effect with --objective dpo");
 }
 
 // Ids that never occur cost memory and time in the embedding and the head.

@@ -55,6 +55,7 @@ uint64_t hash_of(const data::Batch& batch, int64_t step, int64_t micro) {
   hasher.add(name + "tokens", batch.tokens);
   hasher.add(name + "targets", batch.targets);
   if (batch.weight.defined()) hasher.add(name + "weight", batch.weight);
+  if (batch.reference.defined()) hasher.add(name + "reference", batch.reference);
   for (size_t i = 0; i < batch.documents.size(); ++i)
     hasher.add(fmt::format("{}document {}", name, i), static_cast<double>(batch.documents[i]));
   return hasher.sum();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "binade/backend/capabilities.h"
+#include "binade/data/documents.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/component_options.h"
 
@@ -21,6 +22,20 @@ Config on_meta(Config config) {
   return config;
 }
 
+// The fewest tokens that a batch can be drawn from; their values are never read.
+data::Tokens few_tokens(int64_t count, char value = '\0') {
+  return data::Tokens::of_bytes(std::string(static_cast<size_t>(count), value));
+}
+
+// A pair of answers of the context's length.
+data::Tokens one_pair(int64_t context) {
+  const int64_t length = context + 1;
+  const data::Tokens ids = few_tokens(2 * length);
+  const data::Documents pair(ids, few_tokens(2 * length, '\1'), {length, 2 * length},
+                             {.context = context, .paired = true});
+  return ids.with_documents(std::make_shared<const data::Documents>(pair.with_reference({0, 0})));
+}
+
 memory::Statistics without_cache(Device device) {
   memory::release_cached(device);
   return memory::statistics(device);
@@ -31,7 +46,7 @@ memory::Statistics without_cache(Device device) {
 int64_t loss_chunk(const Config& config) {
   const DType type =
       uses_autocast(config.precision.matmul) ? autocast_type(config.precision.matmul) : DType::f32;
-  return logits_rows(config.train.batch * config.model.context,
+  return logits_rows(config.objective.sequences(config.train.batch) * config.model.context,
                      {.classes = config.model.vocab,
                       .width = config.model.width,
                       .dtype = type,
@@ -50,19 +65,23 @@ MetaRun::MetaRun(const Config& config, std::shared_ptr<ranks::Communicator> rank
 void MetaRun::step() {
   const Config& config = trainer_.config();
   // Batches of no data: drawing one of a large configuration would take gigabytes.
+  const Device device = trainer_.device();
   const auto tokens = [&] {
-    return Tensor::empty({config.train.batch, config.model.context}, DType::i64, trainer_.device());
+    return Tensor::empty({config.objective.sequences(config.train.batch), config.model.context},
+                         DType::i64, device);
   };
-  const std::vector<data::Batch> batches(static_cast<size_t>(trainer_.own_micro_batches()),
-                                         {.tokens = tokens(), .targets = tokens()});
+  data::Batch batch{.tokens = tokens(), .targets = tokens()};
+  if (config.objective.has_pairs())
+    batch.reference = Tensor::empty({config.train.batch, 2}, DType::f32, device);
+  const std::vector<data::Batch> batches(static_cast<size_t>(trainer_.own_micro_batches()), batch);
   trainer_.start_step(batches);
   trainer_.finish_all();
 }
 
 void MetaRun::evaluate() {
-  // The fewest tokens that a batch can be drawn from; their values are never read.
-  trainer_.evaluate(data::Tokens::of_bytes(
-      std::string(static_cast<size_t>(trainer_.config().model.context) + 2, '\0')));
+  const Config& config = trainer_.config();
+  trainer_.evaluate(config.objective.has_pairs() ? one_pair(config.model.context)
+                                                 : few_tokens(config.model.context + 2));
 }
 
 memory::Statistics MetaRun::memory() const {

@@ -17,6 +17,7 @@
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
 #include "binade/train/report/layer_page.h"
+#include "binade/train/report/preference_charts.h"
 #include "binade/train/report/run_comparison.h"
 #include "binade/train/report/verdicts.h"
 #include "binade/train/run/progress.h"
@@ -67,6 +68,7 @@ std::string validation_tiles(const RunSummary& run) {
   if (validation.points.size() > 1)
     html += tile("Best validation loss", fmt::format("{:.4f}", best.second),
                  fmt::format("at step {}", grouped(static_cast<int64_t>(best.first))));
+  html += preference_tiles(run);
   if (const auto bits = run.bits_per_byte(last))
     html += tile("Bits per byte", fmt::format("{:.3f}", *bits), "of the validation text");
   return html;
@@ -155,11 +157,9 @@ std::string loss_chart(const RunSummary& run) {
   const Series mean =
       smoothed({fmt::format("mean of {} steps", 2 * reach + 1), raw.points, raw.style}, reach);
   raw.style.faint = true;
-  return line_chart({.title = "Loss",
-                     .x_label = "step",
-                     .y_label = run.bytes_per_token == 1 ? "nats per byte" : "nats per token",
-                     .id = loss_chart_id},
-                    {raw, mean, validation_series(run)});
+  return line_chart(
+      {.title = "Loss", .x_label = "step", .y_label = run.loss_unit(), .id = loss_chart_id},
+      {raw, mean, validation_series(run)});
 }
 
 std::string gradient_norm_chart(const RunSummary& run) {
@@ -184,7 +184,7 @@ std::string memory_chart(const RunSummary& run) {
 }
 
 std::string charts(const RunSummary& run) {
-  std::string html = loss_chart(run) + gradient_norm_chart(run);
+  std::string html = loss_chart(run) + preference_charts(run) + gradient_norm_chart(run);
   html += line_chart({.title = "Learning rate",
                       .x_label = "step",
                       .y_label = "learning rate",
@@ -240,13 +240,17 @@ Provenance provenance(const Config& config, const std::string& command) {
 }
 
 double RunSummary::tokens_at(const Record& record) const {
-  return static_cast<double>(record.tokens.value_or(record.step * config.train.accumulate *
-                                                    config.train.batch * config.model.context));
+  return static_cast<double>(record.tokens.value_or(record.step * step_tokens(config)));
 }
 
 double RunSummary::mean_tokens_per_second() const {
   if (records.empty() || !(records.back().seconds > 0)) return 0;
   return tokens_at(records.back()) / records.back().seconds;
+}
+
+const char* RunSummary::loss_unit() const {
+  if (config.objective.has_pairs()) return "nats per pair";
+  return bytes_per_token == 1 ? "nats per byte" : "nats per token";
 }
 
 std::optional<double> RunSummary::bits_per_byte(double loss) const {

@@ -51,6 +51,8 @@ struct RunSummary {
   double tokens_at(const Record& record) const;
   // Over all steps so far; 0 before the first.
   double mean_tokens_per_second() const;
+  // That of its losses: "nats per token".
+  const char* loss_unit() const;
   // A loss in nats per token as bits per byte of text; nothing if bytes_per_token is unknown.
   std::optional<double> bits_per_byte(double loss) const;
 };

@@ -46,9 +46,10 @@ bool bytes_are_known(const std::vector<RunSummary>& runs) {
 }
 
 std::string loss_unit(const std::vector<RunSummary>& runs) {
+  const std::string first = runs[0].loss_unit();
   return std::all_of(runs.begin(), runs.end(),
-                     [](const RunSummary& run) { return run.bytes_per_token == 1; })
-             ? "nats per byte"
+                     [&first](const RunSummary& run) { return run.loss_unit() == first; })
+             ? first
              : "nats per token";
 }
 

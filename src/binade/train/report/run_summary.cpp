@@ -159,7 +159,7 @@ RunSummary read_run(const io::Path& given) {
   diagnoses.require(io::EntryKind::file, reader);
   if (diagnoses.exists())
     or_warn(run, [&] { run.diagnoses = io::read_text(diagnoses, reader, max_summary); });
-  run.bytes_per_token = trains_bytes(run.config) ? 1 : 0;
+  run.bytes_per_token = trains_bytes(run.config) && !run.config.objective.has_pairs() ? 1 : 0;
   if (!(folder / file_name).exists() ||
       !or_warn(run, [&] { read_summary(folder / file_name, run); })) {
     const auto model = make_model(run.config, {Device::meta(), DType::f32});

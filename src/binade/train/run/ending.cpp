@@ -28,7 +28,8 @@ RunResult result_of(RunState& run, const LossHistory& losses) {
   result.best_validation_loss = losses.best;
   result.best_step = losses.best_step;
   if (has_best(run)) result.best = best_folder(run).plain();
-  result.bytes = run.trains_bytes();
+  result.last_validation_preferences = losses.last_preferences;
+  result.loss_unit = loss_unit(run.config);
   result.parameters = run.trainer.model().parameter_count();
   result.trained_parameters = trained_parameters(run.trainer.model());
   return result;
@@ -58,7 +59,7 @@ RunSummary summary_of(RunState& run, const std::string& sample, bool has_trained
   summary.memory =
       has_trained ? memory::statistics(run.trainer.device()) : forecast_memory(run.config);
   summary.full_speed = run.meter.full_speed();
-  if (run.samples.can_decode())
+  if (run.samples.can_decode() && !run.config.objective.has_pairs())
     summary.bytes_per_token =
         run.samples.decoded([&] { return bytes_per_token(*run.tokenizer, run.split.validation); });
   summary.sample = sample;

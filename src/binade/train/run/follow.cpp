@@ -74,7 +74,7 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
   });
 }
 
-void follow(Trainer& trainer, const data::Split& split) {
+void follow(Trainer& trainer, data::Split split) {
   ranks::Communicator& ranks = trainer.ranks();
   std::optional<data::Loader> loader;  // made after a load, so that it starts at the right step
   ShardWriter shard;
@@ -120,6 +120,9 @@ void follow(Trainer& trainer, const data::Split& split) {
         break;
       case Order::adapter:
         trainer.load_adapter(command.argument);
+        break;
+      case Order::reference:
+        trainer.prepare_reference(split);
         break;
       case Order::recipe:
         set_recipe(trainer, parse_recipe_order(command.argument));

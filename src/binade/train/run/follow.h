@@ -18,7 +18,7 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
                       const data::Tokenizer& tokenizer);
 
 // Does what rank 0's Trainer announces, until the announced end.
-void follow(Trainer& trainer, const data::Split& split);
+void follow(Trainer& trainer, data::Split split);
 
 // A run on a rank other than 0.
 void follow_run(const Config& config, const std::shared_ptr<ranks::Communicator>& ranks);

@@ -42,6 +42,14 @@ std::string describe_epochs(const Config& config, const data::Split& split) {
                      epochs == 1 ? "is" : "are", grouped(config.train.steps));
 }
 
+std::string describe_examples(const data::Documents& train, const data::Documents& validation) {
+  if (train.paired())
+    return fmt::format("pairs: {} to train on and {} to validate on; the loss compares answers",
+                       grouped(train.rows()), grouped(validation.rows()));
+  return fmt::format("examples: {} to train on and {} to validate on; the loss counts answers",
+                     grouped(train.size()), grouped(validation.size()));
+}
+
 }  // namespace
 
 std::optional<Arrangement> chosen_arrangement(const Trainer& trainer, const Config& config) {
@@ -56,9 +64,7 @@ std::vector<std::string> introduction(Trainer& trainer, const Config& config,
                               grouped(split.train.size()), grouped(split.validation.size()), unit,
                               describe_epochs(config, split)));
   if (split.train.documents())
-    lines.push_back(fmt::format(
-        "examples: {} to train on and {} to validate on; the loss counts answers",
-        grouped(split.train.documents()->size()), grouped(split.validation.documents()->size())));
+    lines.push_back(describe_examples(*split.train.documents(), *split.validation.documents()));
   if (const auto chosen = chosen_arrangement(trainer, config))
     lines.push_back(describe_memory(trainer, *chosen, config));
   return lines;

@@ -1,11 +1,14 @@
 #include "binade/train/run/loop.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "binade/amp/diverged_error.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/data/batches.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/run/earlier_settings.h"
 #include "binade/train/run/ending.h"
 #include "binade/train/run/follow.h"
@@ -61,6 +64,7 @@ class Loop {
       }
     }
     append(warnings, begin_weights());
+    prepare_reference();
     // Before the log is opened, which may be that of the run to compare with.
     run_.chain.emplace(run_.config, run_.trainer.steps(),
                        run_.folder.resumed() ? read_hash(resumed_path(run_)).link : std::nullopt);
@@ -104,6 +108,13 @@ class Loop {
     return warnings;
   }
 
+  // The weights are those to start from, or the checkpoint has what they gave then.
+  void prepare_reference() {
+    run_.trainer.prepare_reference(run_.split, [this](size_t done, size_t all) {
+      run_.output.status(fmt::format("log-probabilities of the reference: {}%", 100 * done / all));
+    });
+  }
+
   void measure_full_speed() {
     run_.meter.set_full_speed(full_speed(run_.config));
     run_.output.set_full_speed(run_.meter.full_speed());
@@ -140,10 +151,8 @@ class Loop {
   // Those of the log so far.
   void continue_numbers() {
     const Config& config = run_.config;
-    run_.meter.continue_from(
-        run_.log->seconds(),
-        run_.log->tokens().value_or(run_.trainer.steps() * config.train.accumulate *
-                                    config.train.batch * config.model.context));
+    run_.meter.continue_from(run_.log->seconds(), run_.log->tokens().value_or(run_.trainer.steps() *
+                                                                              step_tokens(config)));
     run_.newest.emplace(NewestNumbers::Run{.config = config,
                                            .trainer = run_.trainer,
                                            .log = *run_.log,

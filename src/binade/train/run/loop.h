@@ -26,12 +26,13 @@ struct RunResult {
   int signal = 0;  // SIGINT, SIGTERM or SIGHUP if one of them interrupted it
   int64_t validations = 0;
   std::optional<double> first_validation_loss, last_validation_loss, best_validation_loss;
+  std::optional<Preferences> last_validation_preferences;  // of a run on pairs
   int64_t best_step = 0;
   std::filesystem::path best;  // the folder of the best model; empty: not kept
   int64_t parameters = 0, trained_parameters = 0;
-  double seconds = 0;  // of training steps, with those before a resume
-  double elapsed = 0;  // seconds of this call, with validations, samples and checkpoints
-  bool bytes = false;  // whether each token is a byte
+  double seconds = 0;     // of training steps, with those before a resume
+  double elapsed = 0;     // seconds of this call, with validations, samples and checkpoints
+  std::string loss_unit;  // "nats per token"
   std::string sample;
 };
 

@@ -18,13 +18,21 @@ constexpr std::string_view csv_header =
     "step,loss,validation_loss,lr,gradient_norm,scale,applied,skipped,tokens_per_second,memory,"
     "seconds,tokens\n";
 
-void put(json::Writer& out, const char* key, double value) {
+void put(json::Writer& out, std::string_view key, double value) {
   out.key(key);
   if (std::isfinite(value)) {
     out.value(value);
   } else {
     out.value(nullptr);
   }
+}
+
+void put(json::Writer& out, std::string_view key, const std::optional<Preferences>& preferences) {
+  if (!preferences) return;
+  out.key(key).begin_object();
+  for (const auto& [name, value] : preference_numbers) put(out, name, (*preferences).*value);
+  put(out, "margin", preferences->margin());
+  out.end_object();
 }
 
 std::string csv_line(const Record& r) {
@@ -37,9 +45,17 @@ std::string csv_line(const Record& r) {
                      r.tokens ? std::to_string(*r.tokens) : "");
 }
 
-double number(const json::Value& object, const char* key) {
+double number(const json::Value& object, std::string_view key) {
   const json::Value& value = object.at(key);
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number();
+}
+
+std::optional<Preferences> preferences_in(const json::Value& object, const char* key) {
+  const json::Value* found = object.find(key);
+  if (found == nullptr) return {};
+  Preferences result;
+  for (const auto& [name, value] : preference_numbers) result.*value = number(*found, name);
+  return result;
 }
 
 Record parse(std::string_view line, const std::string& file, int64_t offset) {
@@ -63,13 +79,28 @@ Record parse(std::string_view line, const std::string& file, int64_t offset) {
   if (const json::Value* tokens = object.find("tokens")) r.tokens = tokens->integer(0, most);
   if (object.find("joules_per_token") != nullptr)
     r.joules_per_token = number(object, "joules_per_token");
+  r.preferences = preferences_in(object, "preferences");
+  r.validation_preferences = preferences_in(object, "validation_preferences");
   if (const json::Value* link = object.find("hash")) r.link = parse_link(*link, r.step);
   return r;
+}
+
+// Under TRL's names.
+void add_preferences(const std::optional<Preferences>& preferences, const std::string& suffix,
+                     std::vector<io::Scalar>& scalars) {
+  if (!preferences) return;
+  scalars.push_back({"rewards/chosen" + suffix, preferences->chosen_reward});
+  scalars.push_back({"rewards/rejected" + suffix, preferences->rejected_reward});
+  scalars.push_back({"rewards/margins" + suffix, preferences->margin()});
+  scalars.push_back({"rewards/accuracies" + suffix, preferences->accuracy});
+  scalars.push_back({"logps/chosen" + suffix, preferences->chosen_log_prob});
+  scalars.push_back({"logps/rejected" + suffix, preferences->rejected_log_prob});
 }
 
 std::vector<io::Scalar> scalars_of(const Record& r) {
   std::vector<io::Scalar> scalars;
   if (r.validation_loss) scalars.push_back({"loss/validation", *r.validation_loss});
+  add_preferences(r.validation_preferences, "/validation", scalars);
   if (r.step == 0) return scalars;  // the untrained model
   scalars.push_back({"loss/train", r.loss});
   scalars.push_back({"lr", r.lr});
@@ -78,6 +109,7 @@ std::vector<io::Scalar> scalars_of(const Record& r) {
   scalars.push_back({"tokens_per_second", r.tokens_per_second});
   scalars.push_back({"memory", static_cast<double>(r.memory)});
   if (r.joules_per_token) scalars.push_back({"joules_per_token", *r.joules_per_token});
+  add_preferences(r.preferences, "", scalars);
   return scalars;
 }
 
@@ -97,6 +129,8 @@ std::string to_json(const Record& r) {
   put(out, "seconds", std::round(r.seconds * 1000) / 1000);
   if (r.tokens) out.key("tokens").value(*r.tokens);
   if (r.joules_per_token) put(out, "joules_per_token", *r.joules_per_token);
+  put(out, "preferences", r.preferences);
+  put(out, "validation_preferences", r.validation_preferences);
   if (r.link) write_link(out.key("hash"), *r.link);
   return out.end_object().text();
 }
@@ -206,6 +240,7 @@ void LossHistory::add(const Record& record) {
   ++validations;
   if (!first) first = record.validation_loss;
   last = record.validation_loss;
+  last_preferences = record.validation_preferences;
   if (record.step == 0) return;  // the untrained model
   ++validations_since_best;
   const bool better = !best || *record.validation_loss < *best;

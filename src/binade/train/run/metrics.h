@@ -28,7 +28,8 @@ struct Record {
   double seconds = 0;                           // of training so far
   std::optional<int64_t> tokens = {};           // trained on so far; none in logs of older versions
   std::optional<double> joules_per_token = {};  // so far; none if the device does not tell
-  std::optional<Link> link = {};                // of the hash chain, every hash_every steps
+  std::optional<Preferences> preferences = {}, validation_preferences = {};  // of pairs
+  std::optional<Link> link = {};  // of the hash chain, every hash_every steps
 
   bool operator==(const Record&) const = default;
 };
@@ -55,6 +56,7 @@ struct LossHistory {
   std::optional<double> best = {};
   int64_t best_step = 0, validations_since_best = 0;
   int64_t validations = 0;
+  std::optional<Preferences> last_preferences = {};  // of pairs
 
   void add(const Record& record);
 };

@@ -14,11 +14,13 @@ namespace binade::train {
 namespace {
 
 constexpr std::pair<Order, std::string_view> order_names[] = {
-    {Order::step, "step"},     {Order::evaluate, "evaluate"}, {Order::state, "state"},
-    {Order::hash, "hash"},     {Order::weights, "weights"},   {Order::times, "times"},
-    {Order::load, "load"},     {Order::init, "init"},         {Order::adapter, "adapter"},
-    {Order::recipe, "recipe"}, {Order::shard, "shard"},       {Order::join, "join"},
-    {Order::end, "end"}};
+    {Order::step, "step"},           {Order::evaluate, "evaluate"},
+    {Order::state, "state"},         {Order::hash, "hash"},
+    {Order::weights, "weights"},     {Order::times, "times"},
+    {Order::load, "load"},           {Order::init, "init"},
+    {Order::adapter, "adapter"},     {Order::recipe, "recipe"},
+    {Order::reference, "reference"}, {Order::shard, "shard"},
+    {Order::join, "join"},           {Order::end, "end"}};
 
 }  // namespace
 

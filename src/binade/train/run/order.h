@@ -18,10 +18,11 @@ enum class Order : uint8_t {
   hash,     // Trainer::hash()
   weights,  // gather the weights on rank 0
   times,
-  load,     // a checkpoint's folder
-  init,     // a folder with a model's weights
-  adapter,  // a folder with an adapter's weights
-  recipe,   // a RecipeOrder
+  load,       // a checkpoint's folder
+  init,       // a folder with a model's weights
+  adapter,    // a folder with an adapter's weights
+  reference,  // Trainer::prepare_reference()
+  recipe,     // a RecipeOrder
   end,
 };
 

@@ -66,8 +66,8 @@ bool changes_bits(std::string_view setting) {
   return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
          setting.starts_with(override_section) || setting.starts_with("[train]") ||
          setting.starts_with("[lora]") || setting.starts_with("[qat]") ||
-         setting == "[data]validation" || setting == "[data]pack" ||
-         setting == "[ranks]reduce_dtype" || setting == "[ranks]order";
+         setting.starts_with("[objective]") || setting == "[data]validation" ||
+         setting == "[data]pack" || setting == "[ranks]reduce_dtype" || setting == "[ranks]order";
 }
 
 std::string unquoted(const std::string& value) {

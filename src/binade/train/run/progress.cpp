@@ -27,14 +27,23 @@ struct Part {
 int validation_rank(LineKind kind) { return kind == LineKind::permanent ? 0 : 3; }
 int time_rank(LineKind kind) { return kind == LineKind::permanent ? 11 : 2; }
 
+// "accuracy 75%": the share of pairs whose chosen answer has the higher reward.
+std::string accuracy_text(const char* of, const Preferences& preferences, Words words) {
+  return fmt::format("{}{} {:.0f}%", of, words == Words::full ? "accuracy" : "acc",
+                     100 * preferences.accuracy);
+}
+
 std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words,
                            LineKind kind = LineKind::updating) {
   const bool full = words == Words::full;
   std::vector<Part> parts;
   parts.push_back({fmt::format("{}{}/{}", full ? "step " : "", r.step, goal.steps), 0});
   if (r.step > 0) parts.push_back({fmt::format("loss {:.4f}", r.loss), 1});
+  if (r.preferences) parts.push_back({accuracy_text("", *r.preferences, words), 2});
   if (r.validation_loss)
     parts.push_back({fmt::format("val {:.4f}", *r.validation_loss), validation_rank(kind)});
+  if (r.validation_preferences)
+    parts.push_back({accuracy_text("val ", *r.validation_preferences, words), 3});
   if (r.step == 0) return parts;
   if (goal.epoch_steps > 0)
     parts.push_back(

@@ -81,8 +81,8 @@ void add_progress(Lines& lines, const PrometheusNumbers& n) {
   lines.sample(static_cast<double>(n.skipped.by_loss), {{"reason", "loss"}});
   lines.sample(static_cast<double>(n.skipped.by_gradient), {{"reason", "gradient"}});
   if (n.validation_loss)
-    lines.one("validation_loss", "gauge", "Newest validation loss, nats per token.",
-              *n.validation_loss);
+    lines.one("validation_loss", "gauge",
+              "Newest validation loss, nats per token (or pair of answers).", *n.validation_loss);
   if (n.checkpoint_time)
     lines.one("last_checkpoint_timestamp_seconds", "gauge",
               "When the newest checkpoint was complete, since 1970.", *n.checkpoint_time);
@@ -91,7 +91,15 @@ void add_progress(Lines& lines, const PrometheusNumbers& n) {
 void add_step(Lines& lines, const PrometheusNumbers& n) {
   const Record& r = n.record;
   if (r.step == 0) return;  // the untrained model
-  lines.one("loss", "gauge", "Training loss of the newest step, nats per token.", r.loss);
+  lines.one("loss", "gauge",
+            "Training loss of the newest step, nats per token (or pair of answers).", r.loss);
+  if (r.preferences) {
+    lines.one("preference_accuracy", "gauge",
+              "Fraction of the newest step's pairs whose chosen answer has the higher reward.",
+              r.preferences->accuracy);
+    lines.one("reward_margin", "gauge", "Reward of chosen minus rejected answers, newest step.",
+              r.preferences->margin());
+  }
   lines.one("learning_rate", "gauge", "Learning rate of the newest step.", r.lr);
   lines.one("gradient_norm", "gauge", "Norm of the gradient before clipping.", r.gradient_norm);
   lines.one("loss_scale", "gauge", "Factor of the loss; 1 without loss scaling.", r.scale);

@@ -19,10 +19,12 @@ StepRecorder::StepRecorder(RunState& run, RunSaver& saver)
 }
 
 void StepRecorder::record_start() {
+  const Validation validation = run_.trainer.evaluate(run_.split.validation);
   const Record record{.step = 0,
                       .loss = std::numeric_limits<double>::quiet_NaN(),
-                      .validation_loss = run_.trainer.evaluate(run_.split.validation),
+                      .validation_loss = validation.loss,
                       .memory = memory::peak(run_.trainer.device()),
+                      .validation_preferences = validation.preferences,
                       .link = run_.chain->add(run_.trainer)};
   if (const std::exception_ptr failure = add_to_log(record)) {
     saver_.save_before_failing();
@@ -74,11 +76,15 @@ std::exception_ptr StepRecorder::record_one(const StepResult& result) {
                 .memory = memory::peak(run_.trainer.device()),
                 .seconds = run_.meter.seconds(),
                 .tokens = run_.meter.tokens(),
-                .joules_per_token = run_.meter.joules_per_token()};
+                .joules_per_token = run_.meter.joules_per_token(),
+                .preferences = result.preferences};
   // No later step was started then.
   if (run_.chain->hashes_at(result.step)) record.link = run_.chain->add(run_.trainer);
-  if (validates_at(result.step))
-    record.validation_loss = run_.trainer.evaluate(run_.split.validation);
+  if (validates_at(result.step)) {
+    const Validation validation = run_.trainer.evaluate(run_.split.validation);
+    record.validation_loss = validation.loss;
+    record.validation_preferences = validation.preferences;
+  }
   const std::exception_ptr failure = add_to_log(record);
   try {
     follow_up(record, result);

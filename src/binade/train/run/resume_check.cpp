@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t max_checked_config = 1 << 20;
 // Settings that decide what the state of a checkpoint consists of.
-constexpr std::string_view state_settings[] = {"optimizer",    "moments", "params",
-                                               "precision",    "freeze",  "gradients",
-                                               "lora-targets", "recipe",  "lora-rank"};
+constexpr std::string_view state_settings[] = {
+    "optimizer", "moments",      "params", "precision", "freeze",
+    "gradients", "lora-targets", "recipe", "lora-rank", "objective"};
 
 bool is_state_setting(const SettingChange& change) {
   return std::ranges::find(state_settings, change.name) != std::end(state_settings);
@@ -29,8 +29,8 @@ bool is_state_setting(const SettingChange& change) {
 
 // Whether the state of the one cannot become that of the other.
 bool never_fits(const SettingChange& change) {
-  constexpr std::string_view always[] = {"optimizer", "params", "freeze", "lora-rank",
-                                         "lora-targets"};
+  constexpr std::string_view always[] = {"optimizer", "params",       "freeze",
+                                         "lora-rank", "lora-targets", "objective"};
   const auto has = [&change](std::string_view value) {
     return change.from == value || change.to == value;
   };
@@ -61,12 +61,16 @@ struct Difference {
   std::string name, argument, from, to, advice;
 };
 
-void refuse_difference(const Difference& difference, const io::Path& checkpoint) {
+void refuse_difference(const Difference& difference, const io::Path& checkpoint, bool may_change) {
+  const std::string hint =
+      may_change ? fmt::format("{}, or add --allow-changes {} to continue with this one",
+                               difference.advice, difference.name)
+                 : fmt::format("{}, or train on the other with --init-from {} and another --out",
+                               difference.advice, checkpoint.string());
   fail("train", {.argument = difference.argument,
                  .expected = fmt::format("that of {}, {}", checkpoint.string(), difference.from),
                  .found = difference.to,
-                 .hint = fmt::format("{}, or add --allow-changes {} to continue with this one",
-                                     difference.advice, difference.name)});
+                 .hint = hint});
 }
 
 std::vector<Difference> differences(const Config& config, const Origin& now,
@@ -167,7 +171,9 @@ std::vector<std::string> check_unchanged(const Config& config, const Origin& now
         fmt::format("leave the change out, or add --allow-changes {} to continue with it",
                     names_of(refused, ",")));
   for (const Difference& one : differences(config, now, tokenizer, checkpoint)) {
-    if (!allows(config, one.name)) refuse_difference(one, checkpoint);
+    // The reference's log-probabilities in the checkpoint are those of its data.
+    const bool may_change = one.name != "data" || !config.objective.has_pairs();
+    if (!may_change || !allows(config, one.name)) refuse_difference(one, checkpoint, may_change);
     warnings.push_back(
         fmt::format("{}: that of the checkpoint was {}, this is {}", one.name, one.from, one.to));
   }

@@ -9,7 +9,7 @@ namespace binade::train {
 
 // Facts that hold for all steps of a run.
 struct RunFacts {
-  int64_t vocabulary = 0;
+  int64_t vocabulary = 0;  // 2 for pairs, which are to be put in order
   bool is_loaded = false;  // starts from trained weights
   double clip = 0;         // largest norm of the gradient; 0: no clipping
   // The optimizer gives gradients below this no effect; 0: there is no such size.

@@ -40,7 +40,7 @@ void set_eps(RunFacts& facts, const Config& config) {
 }  // namespace
 
 RunFacts run_facts(const Config& config, const nn::LanguageModel& model) {
-  RunFacts facts{.vocabulary = config.model.vocab,
+  RunFacts facts{.vocabulary = config.objective.has_pairs() ? 2 : config.model.vocab,
                  .is_loaded = !config.model.init_from.empty(),
                  .clip = config.train.clip,
                  .elements = trained_parameters(model)};
