@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "cli/ranks_run.h"
 #include "support/rank_variables.h"
 
@@ -39,6 +41,37 @@ TEST_F(RanksTcp, WriteTheFilesOfOneProcess) {
     EXPECT_EQ(outcome_.err, "");
     expect_same_files(run, alone, {"step-3", "step-6"});
     start_over();
+  }
+}
+
+// Every rank computes the reference of some pairs, and has that of all.
+TEST_F(RanksTcp, TrainOnPairsAsOneProcess) {
+  const fs::path base = trained("base", 1, ranks_run + "--precision fp32");
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  const fs::path pairs = folder_ / "pairs.jsonl";
+  std::ofstream lines(pairs);
+  for (int i = 0; i < 19; ++i)
+    lines << R"({"prompt": "p", "chosen": "y)" << std::string(i % 4, 's') << R"(", "rejected": "n)"
+          << i << "\"}\n";
+  lines.close();
+  const std::string options =
+      "train --device cpu --objective dpo --init-from " + quoted(base.string()) + " --data " +
+      quoted(pairs.string()) +
+      " --batch 2 --accumulate 3 --steps 6 --eval-every 3 --eval-batches 3 --checkpoint-every 3 "
+      "--layer-stats 3 --hash-every 2 --sample 0 --quiet --out run ";
+  const fs::path alone = trained("alone", 1, options + "--precision bf16");
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  EXPECT_EQ(metrics_of(alone).size(), 7u);
+  EXPECT_TRUE(metrics_of(alone)[6].contains("preferences"));
+  for (const int ranks : {2, 3}) {
+    const fs::path run = trained(std::to_string(ranks), ranks,
+                                 options + "--precision bf16 --stage " + std::to_string(ranks));
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    EXPECT_EQ(metrics_of(run), metrics_of(alone)) << ranks;
+    for (const char* file : {"model.safetensors", "trainer.safetensors"})
+      EXPECT_TRUE(read(run / "checkpoints/step-6" / file) ==
+                  read(alone / "checkpoints/step-6" / file))
+          << ranks << " " << file;
   }
 }
 
