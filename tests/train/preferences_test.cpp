@@ -175,6 +175,17 @@ HandLoss loss_by_hand(nn::LanguageModel& model, nn::LanguageModel& reference,
   return result;
 }
 
+TEST_F(PreferenceRun, HasLearningRatesOfItsOwn) {
+  const Sources::Options options = {{"objective", "dpo"},
+                                    {"init-from", (folder_ / "base").string()},
+                                    {"data", data_},
+                                    {"device", "cpu"}};
+  EXPECT_EQ(resolve({{}, options}).train.lr, 1e-6);
+  Sources::Options with_adapters = options;
+  with_adapters.emplace_back("lora-rank", "4");
+  EXPECT_EQ(resolve({{}, with_adapters}).train.lr, 1e-5);
+}
+
 TEST_F(PreferenceRun, IsTheLoopWrittenByHand) {
   Config config = this->config();
   config.objective.beta = 0.7;

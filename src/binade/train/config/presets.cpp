@@ -46,6 +46,8 @@ constexpr PresetValues presets[] = {
 constexpr double fine_tuning_lr = 3e-5;
 // Adapters start at zero and are few: their usual rates are ten times as large (QLoRA's is 2e-4).
 constexpr double lora_lr = 2e-4;
+// Preferences move a model that answers well already, by gradients of whole answers.
+constexpr double preference_lr = 1e-6, preference_lora_lr = 1e-5;
 constexpr int64_t fine_tuning_steps = 500;
 
 // A tenth of a run, but no more than the 2000 steps that large runs take.
@@ -213,7 +215,12 @@ void apply_preset(Config& config) {
 
 void apply_fine_tuning(Config& config) {
   config.train.steps = fine_tuning_steps;
-  config.train.lr = config.lora.rank > 0 ? lora_lr : fine_tuning_lr;
+  const bool has_adapters = config.lora.rank > 0;
+  if (config.objective.has_pairs()) {
+    config.train.lr = has_adapters ? preference_lora_lr : preference_lr;
+  } else {
+    config.train.lr = has_adapters ? lora_lr : fine_tuning_lr;
+  }
 }
 
 void apply_init_from(Config& config) {
