@@ -232,6 +232,7 @@ def toml():
             "train": "lr weight_decay beta1 beta2 clip"}
     for section, names in real.items():
         for key in names.split():
-            tm(f"{key}_is_true", f"[{section}]\n{key} = true\n", "line 2", f"[{section}] {key}", "a number", "found true")
+            kind = "a fraction" if key == "validation" else "a number"
+            tm(f"{key}_is_true", f"[{section}]\n{key} = true\n", "line 2", f"[{section}] {key}", kind, "found true")
             tm(f"{key}_is_not_a_number", f"[{section}]\n{key} = nan\n", f"[{section}] {key}", "found nan")
     tm("nested_arrays", "[train]\nsteps = " + "[" * 400 + "\n", "expected TOML")
