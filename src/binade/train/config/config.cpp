@@ -81,11 +81,12 @@ Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
   Config config = unresolved();
   config.precision.overrides = given.overrides;
-  // The preset and the model to start from come first, so that any explicit key overrides them.
+  // What defaults depend on comes first, so that any explicit key overrides them.
   for (const Setting& setting : settings) {
     const std::string_view name = setting.key->name;
     const bool lora = setting.key->section == "lora" && (name == "rank" || name == "adapter");
-    if (name == "preset" || name == "init_from" || lora) apply(setting, config);
+    if (name == "preset" || name == "init_from" || name == "objective" || lora)
+      apply(setting, config);
   }
   apply_preset(config);
   if (!config.lora.adapter.empty() && !sizes_are_given(settings)) apply_adapter(config);
