@@ -312,8 +312,9 @@ void run_audited(const Product& p) {
 
 void modelled_matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
   const auto& plain = audit_session().plain.matmul;
-  if (!is_on() || has_groups(epilogue) || epilogue.scale_y.present || y.dtype == DType::f64 ||
-      y.numel() == 0)
+  const bool is_wide = a.dtype == DType::f64 || b.dtype == DType::f64 || y.dtype == DType::f64;
+  const bool is_empty = y.numel() == 0 || a.shape[2] == 0;
+  if (!is_on() || has_groups(epilogue) || epilogue.scale_y.present || is_wide || is_empty)
     return plain.matmul(a, b, y, epilogue);
   run_audited({a, b, y, epilogue, [&](const TensorView& to, const TensorView& pre) {
                  Epilogue part = epilogue;
