@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/audit/audited.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/update_rules.h"
 #include "binade/base/error.h"
@@ -15,31 +16,12 @@
 namespace binade::backend::auditor_test {
 namespace {
 
-// Normally distributed numbers of any floating type.
-Tensor noise(const Shape& shape, DType dtype, uint64_t stream) {
-  const Tensor wide = Tensor::empty(shape, DType::f32);
-  for (int64_t i = 0; i < wide.numel(); ++i)
-    wide.mutable_data<float>()[i] = random::normal(3, stream, static_cast<uint64_t>(i));
-  const Tensor x = Tensor::empty(shape, dtype);
-  of(Device::cpu()).elementwise.copy(wide, x);
-  return x;
-}
+using audit_test::Audited;
+using audit_test::noise;
 
-// Audits the kernels called by `work` as one step, and returns what it finds.
-struct Audited {
-  std::vector<AuditMismatch> found = {};
-  AuditCounts counts = {};
-};
 template <class Work>
 Audited audit(AuditOptions options, int64_t step, Work work) {
-  Audited result;
-  options.on_mismatch = [&](const AuditMismatch& one) { result.found.push_back(one); };
-  Auditor auditor(Device::cpu(), std::move(options));
-  auditor.begin_step(step);
-  work();
-  auditor.end_step();
-  result.counts = auditor.counts();
-  return result;
+  return audit_test::audit_step(Device::cpu(), std::move(options), step, work);
 }
 
 const Backend& kernels() { return of(Device::cpu()); }

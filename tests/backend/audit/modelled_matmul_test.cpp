@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/audit/audited.h"
 #include "binade/backend/audit/auditor.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
@@ -22,29 +23,15 @@ class ModelledMatmulGpu : public ::testing::Test {
   }
 };
 
+using audit_test::Audited;
+
 Tensor noise(const Shape& shape, DType dtype, uint64_t stream) {
-  const Tensor wide = Tensor::empty(shape, DType::f32);
-  for (int64_t i = 0; i < wide.numel(); ++i)
-    wide.mutable_data<float>()[i] = random::normal(3, stream, static_cast<uint64_t>(i));
-  const Tensor x = Tensor::empty(shape, dtype);
-  of(Device::cpu()).elementwise.copy(wide, x);
-  return transfer(x, Device::cuda());
+  return audit_test::noise(shape, dtype, stream, Device::cuda());
 }
 
-struct Audited {
-  std::vector<AuditMismatch> found = {};
-  AuditCounts counts = {};
-};
 template <class Work>
 Audited audit(AuditOptions options, Work work) {
-  Audited result;
-  options.on_mismatch = [&](const AuditMismatch& one) { result.found.push_back(one); };
-  Auditor auditor(Device::cuda(), std::move(options));
-  auditor.begin_step(1);
-  work();
-  auditor.end_step();
-  result.counts = auditor.counts();
-  return result;
+  return audit_test::audit_step(Device::cuda(), std::move(options), 1, work);
 }
 
 const Backend& kernels() { return of(Device::cuda()); }
