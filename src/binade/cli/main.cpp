@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -80,35 +81,57 @@ void parse(CLI::App& app, int argc, char** argv) {
   if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
 }
 
+struct Command {
+  std::string_view name;
+  void (*add)(CLI::App&);
+};
+
+// In the order that help lists them.
+constexpr Command commands[] = {
+    {"train", binade::cli::add_train},
+    {"launch", binade::cli::add_launch},
+    {"generate", binade::cli::add_generate},
+    {"serve", binade::cli::add_serve},
+    {"eval", binade::cli::add_eval},
+    {"export", binade::cli::add_export},
+    {"import", binade::cli::add_import},
+    {"inspect", binade::cli::add_inspect},
+    {"at", binade::cli::add_at},
+    {"diff", binade::cli::add_diff},
+    {"reproduce", binade::cli::add_reproduce},
+    {"report", binade::cli::add_report},
+    {"tokenize", binade::cli::add_tokenize},
+    {"bench", binade::cli::add_bench},
+    {"compare", binade::cli::add_compare},
+    {"sweep", binade::cli::add_sweep},
+    {"plan", binade::cli::add_plan},
+    {"lab", binade::cli::add_lab},
+    {"policy", binade::cli::add_policy},
+    {"formats", binade::cli::add_formats},
+    {"info", binade::cli::add_info},
+    {"version", binade::cli::add_version},
+    {"completions", binade::cli::add_completions},
+    {"man", binade::cli::add_man},
+    {"help", binade::cli::add_help},
+};
+
+// Adds the command that `first`, the first word of the command line, names: the options of all take
+// longer than a short command runs. All where it names none, and for those that describe or run
+// others.
+void add_commands(CLI::App& app, std::string_view first) {
+  constexpr std::string_view of_others[] = {"launch", "completions", "man", "help"};
+  if (std::ranges::find(of_others, first) == std::end(of_others)) {
+    const auto* named = std::ranges::find(commands, first, &Command::name);
+    if (named != std::end(commands)) return named->add(app);
+  }
+  for (const Command& command : commands) command.add(app);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Mixed-precision training engine", called_as(argv[0]));
   app.formatter(std::make_shared<binade::cli::HelpFormatter>());  // before commands copy it
   app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
-  binade::cli::add_train(app);
-  binade::cli::add_launch(app);
-  binade::cli::add_generate(app);
-  binade::cli::add_serve(app);
-  binade::cli::add_eval(app);
-  binade::cli::add_export(app);
-  binade::cli::add_import(app);
-  binade::cli::add_inspect(app);
-  binade::cli::add_at(app);
-  binade::cli::add_diff(app);
-  binade::cli::add_reproduce(app);
-  binade::cli::add_report(app);
-  binade::cli::add_tokenize(app);
-  binade::cli::add_bench(app);
-  binade::cli::add_compare(app);
-  binade::cli::add_sweep(app);
-  binade::cli::add_plan(app);
-  binade::cli::add_lab(app);
-  binade::cli::add_policy(app);
-  binade::cli::add_formats(app);
-  binade::cli::add_info(app);
-  binade::cli::add_version(app);
-  binade::cli::add_completions(app);
-  binade::cli::add_man(app);
-  binade::cli::add_help(app);
+  add_commands(app, argc > 1 ? argv[1] : "");
   int status = 0;
   bool is_told = false;
   try {
