@@ -38,15 +38,21 @@ HWY_INLINE void with_steps_of(D d, int64_t width, F f) {
   }
 }
 
-// with_steps_of() with the longest vectors whose lanes divide a row.
+// Calls f(d) with the longest vectors whose lanes divide a panel's row.
 template <class T, class F>
-HWY_INLINE void with_steps(int64_t width, F f) {
+HWY_INLINE void with_lanes(int64_t width, F f) {
   const hn::ScalableTag<T> d;
   if (width % static_cast<int64_t>(hn::Lanes(d)) == 0) {
-    with_steps_of(d, width, f);
+    f(d);
   } else {
-    with_steps_of(hn::CappedTag<T, 4>(), width, f);
+    f(hn::CappedTag<T, 4>());
   }
+}
+
+// with_steps_of() with the vectors of with_lanes().
+template <class T, class F>
+HWY_INLINE void with_steps(int64_t width, F f) {
+  with_lanes<T>(width, [&](auto d) HWY_ATTR { with_steps_of(d, width, f); });
 }
 
 // v rounded to bf16, in the upper halves of lanes. A NaN stays NaN if its lower half is 0: the

@@ -193,55 +193,36 @@ HWY_INLINE void online_softmax_rounded(D d, OnlineSoftmax<float> s, RightPanel t
   for (int64_t first = 0; first < s.width; first += vectors * lanes) {
     hn::Vec<D> highest[vectors];
     find_maximum<vectors>(d, s, first, highest);
-#pragma GCC unroll 4
+#pragma GCC unroll 1
     for (int v = 0; v < vectors; ++v)
       round_probabilities<group>(d, s, first + v * lanes, highest[v], to);
   }
 }
 
-// Calls f(d, vectors, group) as with_steps does; for groups of 4, vectors have 4 lanes.
-template <class F>
-HWY_INLINE void with_groups(int group, int64_t width, F f) {
-  if (group == 2) {
-    with_steps<float>(width, [&](auto d, auto vectors)
-                                 HWY_ATTR { f(d, vectors, std::integral_constant<int, 2>()); });
-  } else {
-    with_steps_of(hn::CappedTag<float, 4>(), width, [&](auto d, auto vectors) HWY_ATTR {
-      f(d, vectors, std::integral_constant<int, 4>());
-    });
-  }
-}
-
 // `rows` independent queries from i on.
-template <int rows, int vectors, bool masked, class D, class T = hn::TFromD<D>>
+template <int rows, bool masked, class D, class T = hn::TFromD<D>>
 HWY_INLINE void softmax_gradient_rows(D d, int64_t i, const SoftmaxGradient<T>& g) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V factor = hn::Set(d, g.scale);
-  for (int64_t j = 0; j < g.width; j += vectors * lanes) {
-    V p[rows][vectors];
+  for (int64_t j = 0; j < g.width; j += lanes) {
+    V p[rows];
 #pragma GCC unroll 2
     for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        const V score = hn::LoadU(d, g.scores + (i + r) * g.width + j + v * lanes);
-        p[r][v] = probability(d, score, factor, hn::Set(d, g.lse[i + r]));
-      }
+      const V score = hn::LoadU(d, g.scores + (i + r) * g.width + j);
+      p[r] = probability(d, score, factor, hn::Set(d, g.lse[i + r]));
     }
 #pragma GCC unroll 2
     for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        const int64_t at = (i + r) * g.width + j + v * lanes;
-        V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[i + r]));
-        if constexpr (masked) {
-          const auto hidden = at_least(d, j + v * lanes, i + r + g.mask.diagonal + 1);
-          p[r][v] = hn::IfThenZeroElse(hidden, p[r][v]);
-          gradient = hn::IfThenZeroElse(hidden, gradient);
-        }
-        hn::StoreU(p[r][v], d, g.scores + at);
-        hn::StoreU(hn::Mul(p[r][v], gradient), d, g.gradients + at);
+      const int64_t at = (i + r) * g.width + j;
+      V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[i + r]));
+      if constexpr (masked) {
+        const auto hidden = at_least(d, j, i + r + g.mask.diagonal + 1);
+        p[r] = hn::IfThenZeroElse(hidden, p[r]);
+        gradient = hn::IfThenZeroElse(hidden, gradient);
       }
+      hn::StoreU(p[r], d, g.scores + at);
+      hn::StoreU(hn::Mul(p[r], gradient), d, g.gradients + at);
     }
   }
 }
@@ -252,11 +233,11 @@ HWY_INLINE void softmax_gradient_any(SoftmaxGradient<T> g) {
                 all = g.mask.first_query(g.width - 1, g.queries);
   std::fill_n(g.scores, some * g.width, T(0));
   std::fill_n(g.gradients, some * g.width, T(0));
-  with_steps<T>(g.width, [=](auto d, auto vectors) HWY_ATTR {
+  with_lanes<T>(g.width, [=](auto d) HWY_ATTR {
     int64_t i = some;
-    for (; i < all; ++i) softmax_gradient_rows<1, vectors, true>(d, i, g);
-    for (; i + 2 <= g.queries; i += 2) softmax_gradient_rows<2, vectors, false>(d, i, g);
-    if (i < g.queries) softmax_gradient_rows<1, vectors, false>(d, i, g);
+    for (; i < all; ++i) softmax_gradient_rows<1, true>(d, i, g);
+    for (; i + 2 <= g.queries; i += 2) softmax_gradient_rows<2, false>(d, i, g);
+    if (i < g.queries) softmax_gradient_rows<1, false>(d, i, g);
   });
 }
 
@@ -295,15 +276,12 @@ HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const SoftmaxGradient
   }
 }
 
-template <int group, int vectors, class D>
+template <int group, class D>
 HWY_INLINE void softmax_gradient_rounded(D d, SoftmaxGradient<const float> g,
                                          const RoundedGradients& to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto rows = [&](int64_t i, auto masked) HWY_ATTR {
-    for (int64_t j = 0; j < g.width; j += vectors * lanes) {
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) round_gradients<group, masked>(d, i, j + v * lanes, g, to);
-    }
+    for (int64_t j = 0; j < g.width; j += lanes) round_gradients<group, masked>(d, i, j, g, to);
   };
   // Queries that see every key.
   const int64_t all = to.columns == g.width
@@ -320,16 +298,28 @@ void online_softmax_f32(const OnlineSoftmax<float>& softmax) { online_softmax_an
 void online_softmax_f64(const OnlineSoftmax<double>& softmax) { online_softmax_any(softmax); }
 void softmax_gradient_f32(const SoftmaxGradient<float>& softmax) { softmax_gradient_any(softmax); }
 void softmax_gradient_f64(const SoftmaxGradient<double>& softmax) { softmax_gradient_any(softmax); }
+// Groups of 4 are of vectors of 4 lanes.
 void round_softmax(const OnlineSoftmax<float>& softmax, const RightPanel& panel) {
-  with_groups(panel.group, softmax.width,
-              [s = softmax, to = panel](auto d, auto vectors, auto group)
-                  HWY_ATTR { online_softmax_rounded<group, vectors>(d, s, to); });
+  const auto run = [s = softmax, to = panel](auto d, auto vectors, auto group)
+                       HWY_ATTR { online_softmax_rounded<group, vectors>(d, s, to); };
+  if (panel.group == 2) {
+    with_steps<float>(softmax.width, [&](auto d, auto vectors) HWY_ATTR {
+      run(d, vectors, std::integral_constant<int, 2>());
+    });
+  } else {
+    with_steps_of(hn::CappedTag<float, 4>(), softmax.width, [&](auto d, auto vectors) HWY_ATTR {
+      run(d, vectors, std::integral_constant<int, 4>());
+    });
+  }
 }
 void round_softmax_gradient(const SoftmaxGradient<const float>& softmax,
                             const RoundedGradients& to) {
-  with_groups(to.group, softmax.width,
-              [g = softmax, to = to](auto d, auto vectors, auto group)
-                  HWY_ATTR { softmax_gradient_rounded<group, vectors>(d, g, to); });
+  if (to.group == 2) {
+    with_lanes<float>(softmax.width, [&](auto d)
+                                         HWY_ATTR { softmax_gradient_rounded<2>(d, softmax, to); });
+  } else {
+    softmax_gradient_rounded<4>(hn::CappedTag<float, 4>(), softmax, to);
+  }
 }
 
 }  // namespace
