@@ -217,7 +217,7 @@ bool catches(pid_t pid, int signal) {
 // From the first moment a program can, to its last.
 TEST(InterruptedRun, RequestsForCheckpointsEndNothing) {
   const TemporaryFolder folder;
-  Process process(words_of("train --steps 20 --checkpoint-every 0 --out " +
+  Process process(words_of("train --steps 5 --checkpoint-every 0 --out " +
                            (folder / "run").string() + tiny_model));
   ASSERT_TRUE(reached(process, [&] { return catches(process.pid(), SIGUSR1); }));
   EXPECT_FALSE(fs::exists(folder / "run")) << "it is caught before the run begins";

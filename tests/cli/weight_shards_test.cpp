@@ -73,6 +73,8 @@ class WeightShardRuns : public RanksRun {
       EXPECT_TRUE(tensors_of(one, shards) == expected) << step;
     }
   }
+
+  void expect_faults_lose_nothing(int stride);
 };
 
 TEST_F(WeightShardRuns, HoldTheTensorsOfOneProcess) {
@@ -169,22 +171,22 @@ TEST_F(WeightShardRuns, RefuseShardsThatAreMissingOrOthers) {
   EXPECT_EQ(binade("generate --prompt a --tokens 2 " + quoted(step.string())).status, 0);
 }
 
-// A fault at each of rank 1's calls on files: the run ends, and names the rank unless it is gone;
-// what is there is complete, and the resumed run is that of no fault.
-TEST_F(WeightShardRuns, AFaultOfARankLosesNothing) {
+// A fault at every `stride`-th of rank 1's calls on files: the run ends, and names the rank unless it
+// is gone; what is there is complete, and the resumed run is that of no fault.
+void WeightShardRuns::expect_faults_lose_nothing(int stride) {
   const std::string options = ranks_run + std::string("--precision bf16") + sharded;
   const fs::path straight = trained("straight", 2, options);
   ASSERT_EQ(outcome_.status, 0) << outcome_.err;
-  int faults = 0;
-  for (; !HasFailure(); ++faults) {
-    const std::string fault = faults % 2 == 0 ? "kill" : "ENOSPC";
-    SCOPED_TRACE(fmt::format("{} at call {}", fault, faults));
+  int call = 0;
+  for (; !HasFailure(); call += stride) {
+    const std::string fault = call % 2 == 0 ? "kill" : "ENOSPC";
+    SCOPED_TRACE(fmt::format("{} at call {}", fault, call));
     const fs::path where = folder_ / "many";
     fs::create_directories(where);
     const std::string preload = fmt::format(
         "env $([ $rank = 1 ] && echo LD_PRELOAD={} BINADE_FAULT_ROOT={} BINADE_FAULT={} "
         "BINADE_FAULT_AT={}) {} ",
-        BINADE_FAIL_CALLS, (where / "run/checkpoints").string(), fault, faults, BINADE_EXECUTABLE);
+        BINADE_FAIL_CALLS, (where / "run/checkpoints").string(), fault, call, BINADE_EXECUTABLE);
     const Outcome outcome =
         run_shell("cd " + quoted(where.string()) + " && export BINADE_THREADS=1 && " +
                   on_ranks(2, preload + options));
@@ -199,8 +201,14 @@ TEST_F(WeightShardRuns, AFaultOfARankLosesNothing) {
                 tensors_of(straight / "checkpoints/step-6", 2));
     fs::remove_all(where);
   }
-  EXPECT_GE(faults, 8) << "calls of a rank for two checkpoints";
+  EXPECT_GE(call, 8) << "calls of a rank for two checkpoints";
 }
+
+TEST_F(WeightShardRuns, AFaultOfARankLosesNothing) { expect_faults_lose_nothing(5); }
+
+using WeightShardRunsSlow = WeightShardRuns;
+
+TEST_F(WeightShardRunsSlow, AFaultAtAnyCallLosesNothing) { expect_faults_lose_nothing(1); }
 
 }  // namespace
 }  // namespace binade::cli
