@@ -63,8 +63,10 @@ target_compile_definitions(test_support PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE
                                                 BINADE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 target_precompile_headers(test_support REUSE_FROM test_headers)
 
-# These tests link only the components up to their own; the others may use the whole library.
+# These tests link only the components up to their own.
 set(standalone_components base formats backend ops data)
+# These link no component that trains, so that their sanitized build compiles none; the others may use the whole library.
+set(core_components tensor autograd amp nn optim io)
 # These read the sources or run the program.
 set(tests_without_library structure cli)
 # Highway includes it once per instruction set.
@@ -80,6 +82,9 @@ foreach(folder IN LISTS test_folders)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${BINADE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
   if(folder IN_LIST standalone_components)
     target_sources(${target} PRIVATE ${binade_objects_up_to_${folder}})
+    target_link_libraries(${target} PRIVATE test_support ${binade_libraries})
+  elseif(folder IN_LIST core_components)
+    target_sources(${target} PRIVATE ${binade_objects_up_to_data})
     target_link_libraries(${target} PRIVATE test_support ${binade_libraries})
   elseif(NOT folder IN_LIST tests_without_library)
     target_link_libraries(${target} PRIVATE test_support binade)

@@ -4,9 +4,7 @@
 
 #include "binade/binade.h"
 #include "binade/ops/quantized/linear.h"
-#include "binade/train/trainer.h"
 #include "support/tensors.h"
-#include "train/small_run.h"
 
 // The precision of f32 matmuls is part of a thread's autocast state.
 namespace binade {
@@ -54,45 +52,11 @@ TEST(MatmulPrecision, IsTheThreadsOwn) {
   EXPECT_EQ(one_product(), 1);
 }
 
-// What a run leaves: losses, weights and optimizer state.
-std::vector<Tensor> left_by(train::Trainer& trainer) {
-  std::vector<Tensor> left;
-  for (const auto& [name, tensor] : trainer.model().state_dict()) left.push_back(tensor);
-  for (const auto& [name, tensor] : trainer.state_dict()) left.push_back(tensor);
-  left.push_back(full({1}, trainer.evaluate(train::small_tokens()).loss, DType::f64));
-  return left;
-}
-
 bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   bool same = a.size() == b.size();
   for (size_t i = 0; same && i < a.size(); ++i)
     same = static_cast<bool>(test::same_bits(a[i], b[i]));
   return same;
-}
-
-TEST(MatmulPrecision, TwoTrainersInOneProcessKeepTheirOwn) {
-  constexpr int steps = 3;
-  for (const bool recompute : {false, true}) {
-    const auto config = [&](const char* precision) {
-      train::Config result = train::small_config(precision);
-      result.train.activations = nn::Activations::recompute(recompute);
-      return result;
-    };
-    const auto alone = [&](const char* precision) {
-      train::Trainer trainer(config(precision));
-      for (int i = 0; i < steps; ++i) trainer.step(train::small_tokens());
-      return left_by(trainer);
-    };
-    const std::vector<Tensor> tf32_alone = alone("tf32"), f32_alone = alone("fp32");
-    EXPECT_FALSE(same_bits(tf32_alone, f32_alone));
-    train::Trainer tf32(config("tf32")), f32(config("fp32"));
-    for (int i = 0; i < steps; ++i) {
-      tf32.step(train::small_tokens());
-      f32.step(train::small_tokens());
-    }
-    EXPECT_TRUE(same_bits(left_by(tf32), tf32_alone)) << "recompute " << recompute;
-    EXPECT_TRUE(same_bits(left_by(f32), f32_alone)) << "recompute " << recompute;
-  }
 }
 
 // The gradients of a program whose forward runs in `forward` and whose backward is started in
