@@ -54,6 +54,7 @@ TEST(Cli, HelpIsACommandToo) {
   EXPECT_EQ(binade("help").out, binade("--help").out);
   EXPECT_EQ(binade("help formats").out, binade("formats --help").out);
   EXPECT_EQ(binade("help formats").status, 0);
+  EXPECT_NE(binade("help formats").out.find("--bits Excludes: --json NUMBER\n"), std::string::npos);
   expect_refused("help fromats", "did you mean 'formats'?");
 }
 

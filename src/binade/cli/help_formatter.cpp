@@ -1,9 +1,13 @@
 #include "binade/cli/help_formatter.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <set>
 
 #include "binade/base/terminal.h"
 
@@ -67,6 +71,22 @@ std::string HelpFormatter::make_footer(const CLI::App* app) const {
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   return entry(make_option_name(option, is_positional) + make_option_opts(option),
                make_option_desc(option));
+}
+
+// CLI11 has the options that go with one, or do not, in sets of pointers: by name here, since
+// addresses change from run to run.
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  std::string text = Formatter::make_option_opts(option);
+  if (!option->get_option_text().empty()) return text;
+  text.resize(std::min({text.size(), text.find(" Needs:"), text.find(" Excludes:")}));
+  const auto append = [&](const char* label, const std::set<CLI::Option*>& others) {
+    std::set<std::string> names;
+    for (const CLI::Option* other : others) names.insert(other->get_name());
+    if (!names.empty()) text += fmt::format(" {}: {}", label, fmt::join(names, " "));
+  };
+  append("Needs", option->get_needs());
+  append("Excludes", option->get_excludes());
+  return text;
 }
 
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
