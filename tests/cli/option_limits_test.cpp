@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "cli/command.h"
@@ -51,7 +52,9 @@ TEST(OptionLimits, AreThoseOfTheHelpAndOfTheRefusal) {
   for (const auto& [command, option, low, high, usual] : limits) {
     std::string& help = helps[command];
     if (help.empty()) help = binade(std::string(command) + " --help").out;
-    const size_t at = help.find(std::string(option) + " ");
+    // Where it is described, not where another option names it.
+    const size_t at = std::min(help.find(std::string(option) + " INT"),
+                               help.find(std::string(option) + " FLOAT"));
     ASSERT_NE(at, help.npos) << command << " " << option;
     EXPECT_THAT(help.substr(at, help.find('\n', at) - at),
                 HasSubstr(std::string(":") + low + ".." + high + (*usual != 0 ? "=" : "") + usual))
