@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
+#include <regex>
 
 #include "cli/command.h"
 
@@ -53,10 +53,10 @@ TEST(OptionLimits, AreThoseOfTheHelpAndOfTheRefusal) {
     std::string& help = helps[command];
     if (help.empty()) help = binade(std::string(command) + " --help").out;
     // Where it is described, not where another option names it.
-    const size_t at = std::min(help.find(std::string(option) + " INT"),
-                               help.find(std::string(option) + " FLOAT"));
-    ASSERT_NE(at, help.npos) << command << " " << option;
-    EXPECT_THAT(help.substr(at, help.find('\n', at) - at),
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(help, found, std::regex(std::string(option) + " [A-Z]+:[^\n]*")))
+        << command << " " << option;
+    EXPECT_THAT(found.str(),
                 HasSubstr(std::string(":") + low + ".." + high + (*usual != 0 ? "=" : "") + usual))
         << command;
     for (const std::string& number : {std::string("-1"), std::string(high) + "1"}) {

@@ -193,7 +193,7 @@ HWY_INLINE void online_softmax_rounded(D d, OnlineSoftmax<float> s, RightPanel t
   for (int64_t first = 0; first < s.width; first += vectors * lanes) {
     hn::Vec<D> highest[vectors];
     find_maximum<vectors>(d, s, first, highest);
-#pragma GCC unroll 1
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
       round_probabilities<group>(d, s, first + v * lanes, highest[v], to);
   }
