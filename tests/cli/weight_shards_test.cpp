@@ -171,8 +171,8 @@ TEST_F(WeightShardRuns, RefuseShardsThatAreMissingOrOthers) {
   EXPECT_EQ(binade("generate --prompt a --tokens 2 " + quoted(step.string())).status, 0);
 }
 
-// A fault at every `stride`-th of rank 1's calls on files: the run ends, and names the rank unless it
-// is gone; what is there is complete, and the resumed run is that of no fault.
+// A fault at every `stride`-th of rank 1's calls on files: the run ends, and names the rank unless
+// it is gone; what is there is complete, and the resumed run is that of no fault.
 void WeightShardRuns::expect_faults_lose_nothing(int stride) {
   const std::string options = ranks_run + std::string("--precision bf16") + sharded;
   const fs::path straight = trained("straight", 2, options);

@@ -315,8 +315,8 @@ void round_softmax(const OnlineSoftmax<float>& softmax, const RightPanel& panel)
 void round_softmax_gradient(const SoftmaxGradient<const float>& softmax,
                             const RoundedGradients& to) {
   if (to.group == 2) {
-    with_lanes<float>(softmax.width, [&](auto d)
-                                         HWY_ATTR { softmax_gradient_rounded<2>(d, softmax, to); });
+    with_lanes<float>(softmax.width,
+                      [&](auto d) HWY_ATTR { softmax_gradient_rounded<2>(d, softmax, to); });
   } else {
     softmax_gradient_rounded<4>(hn::CappedTag<float, 4>(), softmax, to);
   }
