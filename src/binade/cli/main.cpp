@@ -122,7 +122,10 @@ void add_commands(CLI::App& app, std::string_view first) {
   constexpr std::string_view of_others[] = {"launch", "completions", "man", "help"};
   if (std::ranges::find(of_others, first) == std::end(of_others)) {
     const auto* named = std::ranges::find(commands, first, &Command::name);
-    if (named != std::end(commands)) return named->add(app);
+    if (named != std::end(commands)) {
+      named->add(app);
+      return;
+    }
   }
   for (const Command& command : commands) command.add(app);
 }
